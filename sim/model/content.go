@@ -127,7 +127,7 @@ var fields = map[string]field{
 	"create_target": {valid: boolean, usual: false}, "create_target_params": {valid: object},
 	"doc_ids": {valid: anything}, "selector": {valid: object}, "filter": {valid: anything},
 	"query_params": {valid: object}, "since_seq": {valid: anything},
-	"use_checkpoints": {valid: boolean}, "use_bulk_get": {valid: boolean},
+	"use_checkpoints": {valid: boolean, usual: true}, "use_bulk_get": {valid: boolean, usual: true},
 	"checkpoint_interval": {valid: between(1, day)}, "connection_timeout": {valid: between(1, day)},
 	"worker_processes": {valid: between(1, 1000)}, "worker_batch_size": {valid: between(1, 100_000)},
 	"http_connections": {valid: between(1, 10_000)}, "retries_per_request": {valid: between(0, 1000)},
@@ -174,11 +174,13 @@ func (c content) wrong() string {
 	return ""
 }
 
-// asks is which replication a document asks for.
-func (c content) asks() map[string]any {
+// asks is which replication a document asks for. What is as good as no member is left out, by its name.
+func (c content) asks(usual map[string]json.Number) map[string]any {
 	all := map[string]any{}
 	for _, m := range c {
-		if f, is := fields[m.name]; is && !f.order && m.value != f.usual {
+		f, is := fields[m.name]
+		number, counts := m.value.(json.Number)
+		if is && !f.order && m.value != f.usual && !(counts && number == usual[m.name]) {
 			all[m.name] = m.value
 		}
 	}

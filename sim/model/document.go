@@ -3,6 +3,7 @@ package model
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
@@ -31,6 +32,8 @@ type database struct {
 type documents struct {
 	// Forbids, if set, reports whether a design document has a validation function that forbids a document.
 	Forbids func(design, document []byte) bool
+	// Usual are the numbers of replications that name none, by member.
+	Usual map[string]json.Number
 
 	databases map[string]database // by how the ids of their jobs begin
 	winners   map[string]document

@@ -121,7 +121,7 @@ func (j *judgement) written() (Rule, error) {
 	case over != "":
 		j.m.Counts[comesOver]++
 		return Following, j.over(over)
-	case live && reflect.DeepEqual(j.was.asks(), sent.asks()):
+	case live && reflect.DeepEqual(j.was.asks(j.m.Usual), sent.asks(j.m.Usual)):
 		j.m.Counts[goesOn]++
 		if last == adds || last == addsOver || last == removes {
 			return Following, fmt.Errorf("it asks for the same, and its job does not go on")

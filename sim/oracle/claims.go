@@ -131,7 +131,7 @@ func (c *claims) checkSame(claim node.Claim, id string, s *shadow) {
 	if own == nil || own.header == nil || own.header.Lock != claim.Lock {
 		return
 	}
-	if essence(own.spec) != essence(s.spec) {
+	if essenceOf(own.spec) != essenceOf(s.spec) {
 		c.Fail("S18c", "%s was refused in favor of %s, which does something else: %s, not %s",
 			claim, id, s.spec, own.spec)
 	}
@@ -150,21 +150,46 @@ func (c *claims) droppedBefore(instance string, at instant.Time) bool {
 	return gone && since < at
 }
 
-// essence has the members of a stored replication by which it differs from others.
-func essence(stored string) string {
+// essence is what a replication is, whoever asks for it and however it is carried out.
+type essence struct {
+	matter       string
+	filtered     bool // by a function, which may change
+	continuous   bool
+	createTarget bool
+}
+
+// matter is what is copied from where to where, on which checkpoints depend.
+type matter struct {
+	Source, Target struct {
+		URL         string
+		Credentials json.RawMessage // with ***** in place of users and passwords; all users have one name
+	}
+	Filter      json.RawMessage
+	Since       json.RawMessage `json:"since_seq"`
+	WinnersOnly bool            `json:"winning_revs_only"`
+}
+
+// essenceOf is that of a replication as it is stored.
+func essenceOf(stored string) essence {
 	var s struct {
 		Replication struct {
-			Source, Target struct{ URL string }
-			Continuous     bool
-			CreateTarget   bool `json:"create_target"`
-			WinnersOnly    bool `json:"winning_revs_only"`
-			Filter, Since  json.RawMessage
+			matter
+			Continuous   bool
+			CreateTarget bool `json:"create_target"`
 		}
 	}
-	if err := json.Unmarshal([]byte(stored), &s); err != nil {
-		return err.Error()
+	var filter struct{ Kind string }
+	err := json.Unmarshal([]byte(stored), &s)
+	r := &s.Replication
+	if err == nil && r.Filter != nil {
+		err = json.Unmarshal(r.Filter, &filter)
 	}
-	return fmt.Sprintf("%+v", s)
+	text := fmt.Sprintf("%s %s to %s %s, filter %s, since %s, winners only: %v", r.Source.URL, r.Source.Credentials,
+		r.Target.URL, r.Target.Credentials, r.Filter, r.Since, r.WinnersOnly)
+	if err != nil {
+		text = err.Error()
+	}
+	return essence{text, filter.Kind == "function", r.Continuous, r.CreateTarget}
 }
 
 // checkFailed is S18d. A job that fails is over for good, while a job of a request or of a deleted database

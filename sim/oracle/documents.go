@@ -215,6 +215,10 @@ type written struct {
 	UseCheckpoints  bool     `json:"use_checkpoints"`
 	UseBulkGet      bool     `json:"use_bulk_get"`
 	BatchSize       int      `json:"worker_batch_size"`
+	Processes       int      `json:"worker_processes"` // 0 for those of the configuration
+	Connections     int      `json:"http_connections"`
+	Retries         int      `json:"retries_per_request"`
+	Interval        int64    `json:"checkpoint_interval"`
 	DocIDs          []string `json:"doc_ids"`
 	Filter          string
 	QueryParams     json.RawMessage `json:"query_params"`
@@ -227,9 +231,19 @@ type written struct {
 // asWritten reports whether a replication is the one that its user wrote in a document. It reads the document
 // by itself, and does not ask the core's parser.
 func asWritten(conf *world.Config, rep *spec.Replication, body []byte) bool {
-	w := written{UseCheckpoints: true, UseBulkGet: true, BatchSize: conf.BatchSize}
+	w := written{
+		UseCheckpoints: true, UseBulkGet: true, BatchSize: conf.BatchSize, Connections: usualConnections,
+		Retries: conf.Retries, Interval: conf.CheckpointInterval.Milliseconds(),
+	}
 	if json.Unmarshal(body, &w) != nil {
 		return false
+	}
+	if w.OnRefusal == "skip" {
+		w.OnRefusal = ""
+	}
+	batches := spec.Batches{WorkerProcesses: w.Processes, WorkerBatchSize: w.BatchSize}
+	if w.Processes == 0 {
+		batches.WorkerProcesses, batches.MaxWorkers = conf.Workers, mostWorkers(conf)
 	}
 	slices.Sort(w.DocIDs)
 	var params []peer.Param
@@ -242,13 +256,17 @@ func asWritten(conf *world.Config, rep *spec.Replication, body []byte) bool {
 		bytes.Equal(rep.Filter.QueryParams, w.QueryParams) && bytes.Equal(rep.Filter.Selector, w.Selector) &&
 		bytes.Equal(rep.SinceSeq, w.SinceSeq) && rep.WinningRevsOnly == w.WinningRevsOnly
 	manner := rep.Continuous == w.Continuous && rep.UseCheckpoints == w.UseCheckpoints &&
-		rep.UseBulkGet == w.UseBulkGet && rep.WorkerBatchSize == w.BatchSize &&
-		rep.WorkerProcesses == conf.Workers && rep.MaxWorkers == mostWorkers(conf) &&
-		rep.Source.Retries == conf.Retries && shownCompression(rep.Source) == conf.Compression &&
-		shownCompression(rep.Target) == conf.Compression &&
-		rep.CheckpointInterval == conf.CheckpointInterval
-	return databases && selection && manner && string(rep.OnRefusal) == w.OnRefusal
+		rep.UseBulkGet == w.UseBulkGet && rep.Batches == batches &&
+		rep.CheckpointInterval.Milliseconds() == w.Interval
+	requests := rep.Source.Connections == max(2, w.Connections) && rep.Target.Connections == w.Connections
+	for _, e := range []spec.Endpoint{rep.Source, rep.Target} {
+		requests = requests && e.Retries == w.Retries && shownCompression(e) == conf.Compression
+	}
+	return databases && selection && manner && requests && string(rep.OnRefusal) == w.OnRefusal
 }
+
+// usualConnections is http_connections of those that set none.
+const usualConnections = 20
 
 // isAt reports whether an endpoint is what a URL says, which may have a user and a password.
 func isAt(e spec.Endpoint, url string) bool {

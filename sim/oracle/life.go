@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"slices"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/node"
 	"couchrelay/core/peer"
@@ -25,6 +27,9 @@ var lifeSubject = subject{
 		{"S16e", "A job that is stopped tells the numbers that its run told last."},
 		{"S29e", "A job that is started tells its node and the time of the start."},
 		{"S29f", "The history of a job begins with what happened last, and is no longer than max_history."},
+		{"S29q", "The history of a job loses nothing but what is oldest, when it is full."},
+		{"S29r", "An order or an edit that leaves a job as it is changes nothing of what that tells of its crashes, " +
+			"nor its wait after the last one."},
 		{"S29g", "A job that its run changes tells the time of the change."},
 		{"S29h", "A job without crashes, or that is completed, tells of no error."},
 		{"S29i", "A job that crashed or failed tells why, and whether it was throttled."},
@@ -66,6 +71,40 @@ func (l *lives) moved(j jobChange) {
 	}
 	if held, is := heldBy(j.Request); is && held.JobID == j.id && !j.anew {
 		l.checkHeld(j)
+	}
+	if !j.anew {
+		l.checkHistory(j)
+		l.checkCrashes(j)
+	}
+}
+
+// checkHistory is S29q. A run that ends may bring a job two events, or three if it is queued again.
+func (l *lives) checkHistory(j jobChange) {
+	was, is := j.before.record.History, j.after.record.History
+	for added := range min(len(is), 3) + 1 {
+		stays := is[added:]
+		full := len(is) == l.w.Store().Config.MaxHistory
+		if len(stays) <= len(was) && slices.Equal(stays, was[:len(stays)]) && (full || len(stays) == len(was)) {
+			return
+		}
+	}
+	l.Fail("S29q", "the history of job %s was %+v, and is %+v by %v", j.id, was, is, j.Request)
+}
+
+// checkCrashes is S29r, for the transactions of users. A retry ends the wait.
+func (l *lives) checkCrashes(j jobChange) {
+	told := func(r *jobstore.Record) [5]any {
+		return [...]any{r.ErrorCount, r.Error, r.Reason, r.Throttled, r.LastStart}
+	}
+	from, to := j.before.header, j.after.header
+	if j.Request != nil || from.State == jobs.Finished {
+		return
+	}
+	ends := to.Due == 0 && len(j.after.record.History) > 0 && j.after.record.History[0].Type == "retried"
+	was, is := told(j.before.record), told(j.after.record)
+	if was != is || from.State == to.State && from.Due != to.Due && !ends {
+		l.Fail("S29r", "job %s told of %v and waited until %s, and by a user tells of %v and waits until %s",
+			j.id, was, from.Due, is, to.Due)
 	}
 }
 

@@ -125,9 +125,6 @@ func TestLife(t *testing.T) {
 		{"a history that is too long", after(accept, func(a *jobstore.Record) {
 			a.History = append(a.History, make([]jobstore.Event, 20)...)
 		}), "S29f"},
-		{"a history that is full", after(accept, func(a *jobstore.Record) {
-			a.History = append(a.History, make([]jobstore.Event, 19)...)
-		}), ""},
 		{"stopped, and not told", after(requeue, func(a *jobstore.Record) {
 			a.History = a.History[:1]
 		}), "S29f"},
@@ -151,6 +148,52 @@ func TestLife(t *testing.T) {
 		}), "S29l"},
 		{"a request's job that was throttled", after(throttled, func(a *jobstore.Record) {
 			a.Database = ""
+		}), ""},
+	})
+}
+
+// What users order or edit leaves what a job tells of its past, and its wait after a crash.
+func TestLifeGoesOn(t *testing.T) {
+	events := func(n int, types ...string) (all []jobstore.Event) {
+		for _, name := range types {
+			all = append(all, jobstore.Event{Type: name})
+		}
+		for i := range n {
+			all = append(all, jobstore.Event{Type: "started", At: instant.Time(n - i)})
+		}
+		return all
+	}
+	// ordered has a user change a job that waits after a crash, with a history of so many events.
+	ordered := func(had int, change func(*shadow)) func(*rig) {
+		return func(r *rig) {
+			job := func() *shadow {
+				s := aJob(jobstore.Record{State: jobstore.Crashing, ErrorCount: 2, Error: "oops", History: events(had)})
+				s.header.State, s.header.Due = jobs.Pending, 99
+				return s
+			}
+			after := job()
+			change(after)
+			r.change(nil, job(), after)
+		}
+	}
+	tells := func(told []jobstore.Event) func(*rig) {
+		return ordered(20, func(s *shadow) { s.record.History = told })
+	}
+	check(t, &lifeSubject, []case_{
+		{"nothing", ordered(3, func(*shadow) {}), ""},
+		{"one event more", ordered(3, func(s *shadow) { s.record.History = events(3, "paused") }), ""},
+		{"without those before", ordered(3, func(s *shadow) { s.record.History = events(0, "paused") }), "S29q"},
+		{"in place of the last", ordered(3, func(s *shadow) { s.record.History = events(2, "paused") }), "S29q"},
+		{"a history that is full", tells(append(events(0, "paused"), events(20)[:19]...)), ""},
+		{"a full one, and more left out", tells(append(events(0, "paused"), events(20)[:18]...)), "S29q"},
+		{"a crash less", ordered(3, func(s *shadow) { s.record.ErrorCount-- }), "S29r"},
+		{"a crash more", ordered(3, func(s *shadow) { s.record.ErrorCount++ }), "S29r"},
+		{"another reason", ordered(3, func(s *shadow) { s.record.Reason = "paused" }), "S29r"},
+		{"a shorter wait", ordered(3, func(s *shadow) { s.header.Due = 98 }), "S29r"},
+		{"a longer wait", ordered(3, func(s *shadow) { s.header.Due = 100 }), "S29r"},
+		{"none any more", ordered(3, func(s *shadow) { s.header.Due = 0 }), "S29r"},
+		{"none any more, as ordered", ordered(3, func(s *shadow) {
+			s.header.Due, s.record.History = 0, events(3, "retried")
 		}), ""},
 	})
 }

@@ -9,12 +9,18 @@ import (
 )
 
 // newJobs are the invariants of how jobs are made.
-type newJobs struct{ *chronicle }
+type newJobs struct {
+	*chronicle
+	copies map[string]string // what replications copy, by the ids of their checkpoints
+	bases  map[string]string // the other way round
+}
 
 var newJobSubject = subject{
 	invariants: []Invariant{
 		{"S18g", "A new job has its replication id, unless that depends on a filter function which its run " +
 			"has to read."},
+		{"S18j", "Replications have the same checkpoints if they copy the same from one database to the other, and " +
+			"only then; their ids tell also whether they are continuous and make their targets."},
 		{"S22", "A job that is not over is made anew only when its document or request asks for another " +
 			"replication."},
 		{"S29a", "A new job tells of one event, that it was added, at the time when it was made."},
@@ -23,8 +29,8 @@ var newJobSubject = subject{
 		{"S29c", "A new job tells the source, target, kind and checkpoint interval of its replication."},
 	},
 	begin: func(c *chronicle) {
-		n := &newJobs{c}
-		c.on.jobChanged.add(n.changed)
+		n := &newJobs{c, map[string]string{}, map[string]string{}}
+		c.on.jobChanged.add(func(j jobChange) { n.changed(j); n.checkID(j) })
 	},
 }
 
@@ -42,6 +48,33 @@ func (n *newJobs) changed(j jobChange) {
 	if before.header != nil && !before.isOver() && after.spec != "" && after.spec == before.spec {
 		n.Fail("S22", "job %s was made anew by %v, and does the same as before", j.id, j.Request)
 	}
+}
+
+// checkID is S18j, whenever a job gets a replication id. The text of a filter function is a part of that, too.
+func (n *newJobs) checkID(j jobChange) {
+	rec := j.after.record
+	if j.after.header == nil || rec.RepID == "" || j.after.spec == "" ||
+		j.before.header != nil && j.before.record.RepID == rec.RepID && j.before.spec == j.after.spec {
+		return
+	}
+	e, id := essenceOf(j.after.spec), rec.BaseID
+	if e.continuous {
+		id += "+continuous"
+	}
+	if e.createTarget {
+		id += "+create_target"
+	}
+	was, had := n.copies[rec.BaseID]
+	other, has := n.bases[e.matter]
+	switch {
+	case rec.RepID != id:
+		n.Fail("S18j", "job %s is replication %s, and should be %s", j.id, rec.RepID, id)
+	case had && was != e.matter:
+		n.Fail("S18j", "checkpoints %s are of %s, and job %s copies %s", rec.BaseID, was, j.id, e.matter)
+	case has && other != rec.BaseID && !e.filtered:
+		n.Fail("S18j", "job %s copies %s, with checkpoints %s, not %s", j.id, e.matter, other, rec.BaseID)
+	}
+	n.copies[rec.BaseID], n.bases[e.matter] = e.matter, rec.BaseID
 }
 
 // checkNew is S18g and S29a to S29c.

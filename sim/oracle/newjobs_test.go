@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/sim/world"
 )
@@ -17,7 +18,7 @@ func TestNewJobs(t *testing.T) {
 			s := aJob(jobstore.Record{
 				State: jobstore.Pending, Database: "a/_replicator", DocID: "doc", User: world.UserOf("doc"),
 				Source: world.URL("s1", "a1"), Target: world.URL("s2", "b1"),
-				CheckpointInterval: 5000, RepID: "rep", Created: at, LastUpdated: at,
+				CheckpointInterval: 5000, RepID: "rep", BaseID: "rep", Created: at, LastUpdated: at,
 				History: []jobstore.Event{{Type: "added", At: at}},
 			})
 			s.spec = fmt.Sprintf(`{"replication":{"Source":{"URL":%q},"Target":{"URL":%q},`+
@@ -61,23 +62,57 @@ func TestNewJobs(t *testing.T) {
 	})
 }
 
+// TestCheckpointIDs: what is copied has one id for its checkpoints, and no other has it.
+func TestCheckpointIDs(t *testing.T) {
+	// job has a job be replication id, which copies from s1 to s2 with some members more.
+	job := func(name, base, id, more string) func(*rig) {
+		return func(r *rig) {
+			j := &jobs.Job{ID: name, State: jobs.Running}
+			s := &shadow{header: j, record: &jobstore.Record{RepID: id, BaseID: base}}
+			before := &shadow{header: j, record: &jobstore.Record{}}
+			s.spec = `{"replication":{"source":{"url":"s1"},"target":{"url":"s2"}` + more + `}}`
+			r.o.on.jobChanged.tell(jobChange{id: name, before: before, after: s})
+		}
+	}
+	both := func(a, b func(*rig)) func(*rig) { return func(r *rig) { a(r); b(r) } }
+	first := job("a", "id", "id", "")
+	since, function := `,"since_seq":"7"`, `,"filter":{"kind":"function","name":"d/f"}`
+	check(t, &newJobSubject, []case_{
+		{"two that do the same", both(first, job("b", "id", "id", `,"worker_batch_size":7,"create_target":false`)), ""},
+		{"continuous", both(first, job("b", "id", "id+continuous", `,"continuous":true`)), ""},
+		{"both", job("b", "id", "id+continuous+create_target", `,"continuous":true,"create_target":true`), ""},
+		{"continuous, untold", job("b", "id", "id", `,"continuous":true`), "S18j"},
+		{"once, and told otherwise", job("b", "id", "id+continuous", ""), "S18j"},
+		{"two that do not", both(first, job("b", "id", "id", since)), "S18j"},
+		{"another since_seq", both(first, job("b", "other", "other", since)), ""},
+		{"another id for the same", both(first, job("b", "other", "other", "")), "S18j"},
+		{"a function that has changed", both(job("a", "id", "id", function), job("a", "other", "other", function)), ""},
+		{"a function, and all", both(first, job("b", "id", "id", function)), "S18j"},
+	})
+}
+
 // A new job has an id at once, unless a filter function is a part of that.
 func TestNewJobsHaveIDs(t *testing.T) {
-	requested := func(members map[string]any, id string) func(*rig) {
+	// requested has a request make a job, with another id than that has.
+	requested := func(members map[string]any, change func(*jobstore.Record)) func(*rig) {
 		return func(r *rig) {
 			job := r.request(members)
 			made := *r.o.shadows[job]
 			rec := *made.record
-			rec.RepID, made.record = id, &rec
+			made.record = &rec
+			change(&rec)
 			r.o.on.jobChanged.tell(jobChange{id: job, before: &shadow{header: nil}, after: &made})
 		}
 	}
+	as := func(id string) func(*jobstore.Record) {
+		return func(rec *jobstore.Record) { rec.RepID, rec.BaseID = id, id }
+	}
 	function := map[string]any{"filter": "d/f"}
 	check(t, &newJobSubject, []case_{
-		{"an id", requested(nil, "rep"), ""},
-		{"no id", requested(nil, ""), "S18g"},
-		{"no id, for a filter function", requested(function, ""), ""},
-		{"an id, for a filter function", requested(function, "rep"), "S18g"},
+		{"an id", requested(nil, func(*jobstore.Record) {}), ""},
+		{"no id", requested(nil, as("")), "S18g"},
+		{"no id, for a filter function", requested(function, as("")), ""},
+		{"an id, for a filter function", requested(function, as("rep")), "S18g"},
 	})
 }
 

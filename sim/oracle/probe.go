@@ -153,6 +153,9 @@ func (p *Path) Watch() { p.run = p.o.runOf(p.id) }
 // GoesOn reports whether the run went on all the time, and did not wait for its turn.
 func (p *Path) GoesOn() bool { return p.run != nil && p.o.runOf(p.id) == p.run }
 
+// Interval is the checkpoint interval of the job.
+func (p *Path) Interval() time.Duration { return p.rep.CheckpointInterval }
+
 // Absent is a revision that is not on the target yet; empty when all are.
 func (p *Path) Absent() string {
 	target := p.o.w.Database(p.rep.Target.URL)

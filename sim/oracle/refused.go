@@ -1,7 +1,9 @@
 package oracle
 
 import (
+	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"couchrelay/core/instant"
@@ -21,8 +23,10 @@ type refusedLists struct {
 
 // refusedList is the list of a job. A replication with another base id has checkpoints, and so a list, of its own.
 type refusedList struct {
-	base string
-	rows map[peers.Revision]refusedRow
+	base   string // that of a job which does not know its own yet is the one before
+	rows   map[peers.Revision]refusedRow
+	beyond int64        // refusals that are only counted
+	of     instant.Time // when the job came that has it
 }
 
 type refusedRow struct {
@@ -41,6 +45,8 @@ var refusedSubject = subject{
 		{"S42c", "A revision leaves the list only when the target has it, or the source has a newer one, or the job " +
 			"replicates something else."},
 		{"S42d", "A job counts the rows of its list of refused documents."},
+		{"S42e", "A job that is made anew keeps its list if it copies the same between the same databases; if not, " +
+			"the list begins anew, as soon as that is known."},
 	},
 	begin: func(c *chronicle) {
 		l := &refusedLists{
@@ -134,7 +140,10 @@ func (l *refusedLists) follow(jobID string) {
 		delete(l.lists, jobID)
 		return
 	}
-	after := refusedList{base: s.record.BaseID, rows: l.read(jobID)}
+	after := refusedList{base: cmp.Or(s.record.BaseID, before.base), rows: l.read(jobID), of: s.came}
+	if s.record.Refused != nil {
+		after.beyond = s.record.Refused.Beyond
+	}
 	l.lists[jobID] = after
 	if told := s.record.Refused; told != nil && told.Listed != int64(len(after.rows)) ||
 		told == nil && len(after.rows) > 0 {
@@ -143,8 +152,24 @@ func (l *refusedLists) follow(jobID string) {
 	for name, row := range after.rows { // in any order: a job whose list is wrong fails whatever it has
 		l.checkRow(jobID, name, before.rows[name], row)
 	}
-	if before.base == after.base && s.came != l.w.Now() {
+	switch {
+	case before.base == after.base && s.came != l.w.Now():
 		l.checkGone(jobID, before, after)
+	case (len(before.rows) > 0 || before.beyond > 0) && !s.isOver():
+		l.checkKept(jobID, before, after)
+	}
+}
+
+// checkKept is S42e. The document of a job that is over by its user's word has no list.
+func (l *refusedLists) checkKept(jobID string, before, after refusedList) {
+	same := maps.Equal(before.rows, after.rows) && before.beyond == after.beyond
+	switch {
+	case before.base != after.base && (len(after.rows) > 0 || after.beyond > 0):
+		l.Fail("S42e", "job %s copies %s now, and has %v and %d beyond in the list of %s",
+			jobID, after.base, after.rows, after.beyond, before.base)
+	case before.base == after.base && before.of != after.of && !same:
+		l.Fail("S42e", "job %s is made anew and copies %s as before, and its list was %v and %d beyond, and is %v, %d",
+			jobID, after.base, before.rows, before.beyond, after.rows, after.beyond)
 	}
 }
 

@@ -16,6 +16,11 @@ import (
 // lists has commits store the list of refused documents of rig.run's job, by document in the revision that the
 // target refused, and how many rows the job counts.
 func (s *saver) lists(rev string, count int64, rows map[string]jobstore.Refusal) {
+	s.listsOf("", 0, rev, count, rows)
+}
+
+// listsOf is lists for a job with a base id that was made at some time.
+func (s *saver) listsOf(base string, made instant.Time, rev string, count int64, rows map[string]jobstore.Refusal) {
 	k := s.w.View().Store().Keys
 	s.commit(nil, func(tx kv.Tx) error {
 		tx.ClearRange(k.Refused.Sub("job").Range())
@@ -29,7 +34,9 @@ func (s *saver) lists(rev string, count int64, rows map[string]jobstore.Refusal)
 		return nil
 	})
 	header := jobs.Job{ID: "job", State: jobs.Running, Lock: aLock}
-	s.store(nil, header, jobstore.Record{State: jobstore.Running, Refused: &jobstore.RefusedDocs{Listed: count}})
+	record := jobstore.Record{State: jobstore.Running, BaseID: base, Created: made}
+	record.Refused = &jobstore.RefusedDocs{Listed: count}
+	s.store(nil, header, record)
 }
 
 // rev is the revision of document a, which is on the source.
@@ -83,7 +90,31 @@ func TestRefusedLists(t *testing.T) {
 			s.lists(rev, 0, nil)
 		}
 	}
+	// anew has a user edit the document of a job with a list, which becomes a job with another one.
+	anew := func(base string, rows map[string]jobstore.Refusal) func(*saver) {
+		return func(s *saver) {
+			s.listsOf("base", 1, s.rev(), 1, listed)
+			s.pass(time.Second)
+			s.listsOf(base, 2, s.rev(), int64(len(rows)), rows)
+		}
+	}
+	// claims has a job that was made anew learn its base id.
+	claims := func(base string, rows map[string]jobstore.Refusal) func(*saver) {
+		return func(s *saver) {
+			anew("", listed)(s)
+			s.pass(time.Second)
+			s.listsOf(base, 2, s.rev(), int64(len(rows)), rows)
+		}
+	}
 	check(t, &refusedSubject, []case_{
+		{"kept, for the same", refuses(anew("base", listed)), ""},
+		{"lost, for the same", refuses(anew("base", nil)), "S42e"},
+		{"kept, for another", refuses(anew("other", listed)), "S42e"},
+		{"lost, for another", refuses(anew("other", nil)), ""},
+		{"lost before it is known", refuses(anew("", nil)), "S42e"},
+		{"kept, as it is known", refuses(claims("base", listed)), ""},
+		{"kept, though it is known", refuses(claims("other", listed)), "S42e"},
+		{"lost, as it is known", refuses(claims("other", nil)), ""},
 		{"covered and listed", refuses(func(s *saver) { s.lists(s.rev(), 1, listed); saves(s) }), ""},
 		{"covered and not listed", refuses(saves), "S42a"},
 		{"covered by another run of that moment", refuses(func(s *saver) {

@@ -1,7 +1,9 @@
 package oracle
 
 import (
+	"encoding/json"
 	"errors"
+	"strconv"
 
 	"couchrelay/sim/model"
 	"couchrelay/sim/world"
@@ -34,12 +36,29 @@ var specifiedSubject = subject{
 	},
 	begin: func(c *chronicle) {
 		c.model = model.New(c.w.Root())
-		c.model.Forbids = world.Forbidden
+		c.model.Forbids, c.model.Usual = world.Forbidden, usualNumbers(c.w.Config())
 		s := &specified{c, map[uint64]*world.Write{}}
 		c.on.writeBegins.add(func(f world.WriteBegins) { s.writes[f.Write.Token] = f.Write })
 		c.on.landed.add(s.landed)
 		c.on.runStarted.add(func(r *run) { c.model.Ran(r.Lock()) })
 	},
+}
+
+// usualNumbers are those of replications that name none. Whoever names worker_processes has no more batches on the
+// line, so it makes a difference unless that is configured, too.
+func usualNumbers(c *world.Config) map[string]json.Number {
+	usual := map[string]int{
+		"worker_batch_size": c.BatchSize, "http_connections": usualConnections, "retries_per_request": c.Retries,
+		"checkpoint_interval": int(c.CheckpointInterval.Milliseconds()),
+	}
+	if mostWorkers(c) == 0 {
+		usual["worker_processes"] = c.Workers
+	}
+	numbers := map[string]json.Number{}
+	for name, n := range usual {
+		numbers[name] = json.Number(strconv.Itoa(n))
+	}
+	return numbers
 }
 
 // landed compares a commit, until the first that is not as it must be.

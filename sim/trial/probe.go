@@ -122,7 +122,7 @@ func (t *Trial) change(id string) {
 		path.CheckArrived(oracle.Soon)
 		return
 	}
-	if checkpointed := oracle.Soon + 2*t.Config.CheckpointInterval; !t.wait(checkpointed, path.Uncovered) {
+	if checkpointed := oracle.Soon + 2*path.Interval(); !t.wait(checkpointed, path.Uncovered) {
 		path.CheckCovered(checkpointed)
 	}
 }

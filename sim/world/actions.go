@@ -76,9 +76,10 @@ var actions = []action{
 }
 
 // allActions is the table with the rows of users who steer jobs, of those who wait, of those who change what databases
-// refuse, of those who replicate documents into the service, and of those who write validation functions.
+// refuse, of those who replicate documents into the service, of those who write validation functions, and of those who
+// edit options.
 var allActions = slices.Concat(actions, controlActions, waitActions, refusalActions, replicatedActions,
-	validationActions)
+	validationActions, optionActions)
 
 // AllActions are the names of all that users can do.
 var AllActions = namesOf(allActions, func(a action) string { return a.name })

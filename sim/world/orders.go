@@ -50,6 +50,8 @@ var controlActions = []action{
 	{name: "hold-lift", where: "a frontend", most: 100_000, do: steer(steering.liftHold), what: "a hold is lifted"},
 	{name: "hold-anew", where: "a frontend", most: 100_000, do: steer(steering.holdAnew),
 		what: "a hold is lifted, and made again while its jobs come back"},
+	{name: "backoff-paused", where: "a frontend", most: 100_000, do: steer(steering.pauseBackoff),
+		what: "a job that waits after a crash is paused, by an order or its document, and resumed"},
 }
 
 // controls reports whether the users of a world steer jobs.
@@ -134,18 +136,46 @@ func (u steering) send(ctx context.Context, v Verb, id string) (changed, tried b
 
 // pauseDocument writes a document that says "paused": true, or says so no more.
 func (u steering) pauseDocument(site *decide.Site) {
-	j := u.anyJob(site)
-	if j == nil || j.busy {
+	if j := u.anyJob(site); j != nil {
+		u.sayPaused(j, j.body["paused"] == nil, site)
+	}
+}
+
+// sayPaused writes whether a document pauses its job.
+func (u steering) sayPaused(j *JobDoc, paused bool, site *decide.Site) {
+	if j.busy {
 		return
 	}
-	body := maps.Clone(j.body)
-	if _, is := body["paused"]; is {
-		delete(body, "paused")
-	} else {
-		body["paused"] = true
+	j.body = maps.Clone(j.body)
+	if delete(j.body, "paused"); paused {
+		j.body["paused"] = true
 	}
-	j.body = body
 	u.write(j, site, false)
+}
+
+// pauseBackoff pauses a job that waits after a crash, and resumes it a while later, when that wait may be over.
+func (u steering) pauseBackoff(site *decide.Site) {
+	crashing := jobsThat(u.users, func(rec *jobstore.Record) bool { return rec.State == jobstore.Crashing })
+	p := u.frontend(site)
+	if p == nil || len(crashing) == 0 {
+		return
+	}
+	j, lasts := crashing[site.Int(len(crashing))], site.Duration(0, u.w.Config.Backoff.Max/2)
+	if site.Int(2) == 1 {
+		u.sayPaused(j, true, site)
+		u.w.Engine.After(lasts, nil, "document resumed", func() {
+			if j.present && !u.w.healed {
+				u.sayPaused(j, false, u.orders)
+			}
+		})
+		return
+	}
+	u.w.Engine.Go(p.Process, "api", func() {
+		u.send(u.w.Engine.NewContext(p.Process, RequestLimit), Pause, j.JobID())
+		if u.w.Engine.Sleep(context.Background(), lasts) == nil && !u.w.healed {
+			u.send(u.w.Engine.NewContext(p.Process, RequestLimit), Resume, j.JobID())
+		}
+	})
 }
 
 // makeHold puts a replicator database or a server on hold, half of the time while nodes take a new job.

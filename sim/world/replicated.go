@@ -24,6 +24,7 @@ var replicatedActions = []action{
 func (c *Config) drawWrites(seed uint64) {
 	c.drawReplicated(seed)
 	c.drawValidation(seed)
+	c.drawOptions(seed)
 }
 
 // drawReplicated has one world of four be one into which documents are replicated.

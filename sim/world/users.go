@@ -48,6 +48,7 @@ type aside struct {
 	weights *decide.Site // of jobs
 	tags    *decide.Site // of replication documents
 	looks   *decide.Site // who looks at what became of jobs, when and where
+	orders  *decide.Site // what users order some time after they began
 	// passwords is when users write that they have changed, and where.
 	passwords *decide.Site
 }
@@ -64,6 +65,7 @@ type JobDoc struct {
 	tenant *Tenant
 	id     string
 	body   map[string]any
+	before map[string]any // the body before the last edit of options; nil if there was none
 	// busy is while a write is under way; unknown when the last write may have happened or not.
 	busy, unknown bool
 	present       bool
@@ -77,6 +79,7 @@ func newUsers(w *World) *users {
 	u.refuses = w.Decider.Site("refusals")
 	u.slips, u.weights, u.tags = w.Decider.Site("slips"), w.Decider.Site("weights"), w.Decider.Site("tags")
 	u.looks, u.passwords = w.Decider.Site("looks"), w.Decider.Site("passwords")
+	u.orders = w.Decider.Site("orders")
 	var names []string
 	for _, name := range AllActions {
 		if rate := w.Config.Actions[name]; rate > 0 {
@@ -169,20 +172,7 @@ func (u *users) newBody(site *decide.Site) map[string]any {
 		body["proxy"] = longURL
 	}
 	if percent(c.Filtered) {
-		switch site.Int(4) {
-		case 0:
-			n := site.Int(3 * peers.Forms)
-			body["selector"] = peers.Selector(n/3, n%3)
-		case 1:
-			body["filter"] = "f/pass"
-			if n := u.query.Int(6); n > 2 {
-				body["query_params"] = peers.Query(n % 3)
-			}
-		case 2:
-			body["doc_ids"] = []string{"doc1", "doc3", "none"}
-		case 3:
-			body["winning_revs_only"] = true
-		}
+		choose(u, body, site)
 	}
 	if len(c.Actions) > 0 { // where users do nothing else, all jobs are alike
 		weigh(body, u.weights)
@@ -214,6 +204,24 @@ func (u *users) newBody(site *decide.Site) map[string]any {
 		body["create_target_params"] = map[string]any{"q": 2}
 	}
 	return body
+}
+
+// choose has a replication select documents, in one way.
+func choose(u *users, body map[string]any, site *decide.Site) {
+	switch site.Int(4) {
+	case 0:
+		n := site.Int(3 * peers.Forms)
+		body["selector"] = peers.Selector(n/3, n%3)
+	case 1:
+		body["filter"] = "f/pass"
+		if n := u.query.Int(6); n > 2 {
+			body["query_params"] = peers.Query(n % 3)
+		}
+	case 2:
+		body["doc_ids"] = []string{"doc1", "doc3", "none"}
+	case 3:
+		body["winning_revs_only"] = true
+	}
 }
 
 // weigh gives a replication a weight, or none.
