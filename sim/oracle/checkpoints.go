@@ -211,8 +211,9 @@ func (cp *checkpoints) checkGoesOn(r *run) {
 // a run over whose log another one wrote its own, or whose source kept its log under an older id: it refused to have it
 // moved.
 func (cp *checkpoints) checkOver(e ending) {
-	kept, anew := e.run.lookup.moved != "" && e.run.saving.lone, e.begin.source.Start() != e.begin.startS
-	if !e.completed() || kept || anew || e.run.saving.overwritten() || !cp.asBegun(e.run) {
+	kept := e.run.lookup.moved != "" && e.run.saving.lone
+	if !e.completed() || kept || e.run.saving.overwritten() || !cp.asBegun(e.run) ||
+		e.begin.source.Start() != e.begin.startS {
 		return
 	}
 	through := e.begin.source.Number(e.begin.last)
