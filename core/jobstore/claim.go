@@ -180,7 +180,8 @@ func (l lots) handOver(repID string) error {
 }
 
 // StandBy ends a run whose job may not run as a replication that another job has. The job waits for that job's
-// end in a lot, or is pending if the right is free by now.
+// end in a lot, or is pending if the right is free by now. The account pays for the run, but the job keeps its
+// place: it still has its turn before it, for which it may have waited long.
 func (h Owned) StandBy(repID, baseID string, turn Turn) error {
 	h.foreseeTurn()
 	return h.change(func(rec *Record) error {
@@ -192,16 +193,19 @@ func (h Owned) StandBy(repID, baseID string, turn Turn) error {
 			return err
 		}
 		rec.State, rec.Node, rec.LastUpdated = Pending, "", h.now
-		if other == nil {
-			h.note(rec, Event{Type: "pending", At: h.now})
-			return h.queue(rec, turn, 0)
+		lot, event := "", Event{Type: "pending", At: h.now}
+		if other != nil {
+			dup := Duplicate{RepID: repID, DocID: rec.DocID, Other: other}
+			lot, event.Type, event.Reason = lotBehind+repID, "waiting", dup.Error()
+			if err := (lots{h.s, h.tx}).await(repID); err != nil {
+				return err
+			}
 		}
-		dup := Duplicate{RepID: repID, DocID: rec.DocID, Other: other}
-		h.note(rec, Event{Type: "waiting", At: h.now, Reason: dup.Error()})
-		if err := (lots{h.s, h.tx}).await(repID); err != nil {
+		h.note(rec, event)
+		if _, err := h.s.settle(h.tx, rec, turn, h.now); err != nil {
 			return err
 		}
-		return h.queueIn(lotBehind+repID, rec, turn, 0)
+		return h.queueAt(turn.Began, lot, rec, 0)
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"couchrelay/core/kv"
 	"couchrelay/core/prng"
 	"couchrelay/core/replication"
+	"couchrelay/core/schedule"
 )
 
 // Owned is a job in the hands of the worker that runs it, for one transaction. Every write of an Owned
@@ -228,15 +229,15 @@ func (h Owned) bequeath(rec *Record) error {
 // queue makes the job pending at the place that its turn has earned it, or parks it if it is to be paused. It may
 // not run before due; 0 means at once.
 func (h Owned) queue(rec *Record, turn Turn, due instant.Time) error {
-	return h.queueIn("", rec, turn, due)
-}
-
-// queueIn is queue for a job that has to wait in a lot, if that is not empty.
-func (h Owned) queueIn(lot string, rec *Record, turn Turn, due instant.Time) error {
 	place, err := h.s.settle(h.tx, rec, turn, h.now)
 	if err != nil {
 		return err
 	}
+	return h.queueAt(place, "", rec, due)
+}
+
+// queueAt is queue for a job with a place, and for one that has to wait in a lot, if that is not empty.
+func (h Owned) queueAt(place schedule.Place, lot string, rec *Record, due instant.Time) error {
 	schedule := jobs.Schedule{Priority: rec.priority(place), Due: due, Lot: lot}
 	if rec.State == Crashing && h.s.Keys.indexed(h.tx, h.jobID) { // earlier releases know no labels
 		schedule.Label = crashing + rec.Error

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"couchrelay/core/kv"
 	"couchrelay/core/replication"
+	"couchrelay/core/schedule"
 	"couchrelay/core/spec"
 )
 
@@ -21,6 +23,11 @@ func (b *bench) complete(w Work) {
 	b.do(func(tx kv.Tx) error {
 		return b.s.Owned(tx, w.JobID, w.Lock, b.now).Complete(replication.End{}, Turn{Place: w.Place})
 	})
+}
+
+func (b *bench) standBy(w Work, repID string, turn Turn) {
+	b.t.Helper()
+	b.do(func(tx kv.Tx) error { return b.s.Owned(tx, w.JobID, w.Lock, b.now).StandBy(repID, "", turn) })
 }
 
 // TestDuplicatesWait: documents with one replication run one after the other, whatever ends each of them.
@@ -96,9 +103,7 @@ func TestPausedDuplicate(t *testing.T) {
 	}
 	b.resume(jobID("two"))
 	two := b.accept()
-	b.do(func(tx kv.Tx) error {
-		return b.s.Owned(tx, two.JobID, two.Lock, b.now).StandBy(two.Record.RepID, "", Turn{Place: two.Place})
-	})
+	b.standBy(two, two.Record.RepID, Turn{Place: two.Place, Began: two.Place})
 	if v := b.shown(jobID("two")); v.WaitsFor == "" || v.History[0].Type != "waiting" {
 		t.Fatalf("it is %s: %+v", v.State, v.History[0])
 	}
@@ -111,10 +116,37 @@ func TestStandByOfFreeReplication(t *testing.T) {
 	b := newWaitingBench(t)
 	b.put("one", simple, admin)
 	w := b.accept()
-	b.do(func(tx kv.Tx) error {
-		return b.s.Owned(tx, w.JobID, w.Lock, b.now).StandBy("free", "free", Turn{Place: w.Place})
-	})
-	b.accept()
+	b.standBy(w, "free", Turn{Place: schedule.Place{Key: w.Place.Key + 1}, Began: w.Place})
+	if got := b.accept(); got.Place != w.Place {
+		t.Errorf("it stood at %+v, and now at %+v", w.Place, got.Place)
+	}
+}
+
+// TestPlaceOfDuplicate: a job that waited for its turn, and may not run since another has its replication, still has
+// that turn before it when the other one is over, whatever the policy and its weight. Its account pays for the run.
+func TestPlaceOfDuplicate(t *testing.T) {
+	for _, policy := range []schedule.Policy{schedule.FairShare, schedule.FIFO, schedule.Tags} {
+		t.Run(policy.String(), func(t *testing.T) {
+			b := newWaitingBench(t)
+			b.share(func(c *Sharing) { c.Policy = policy })
+			b.put("one", simple, admin)
+			one := b.accept()
+			b.put("two", weighing(simple, "1"), admin)
+			b.pause(jobID("two"))
+			b.resume(jobID("two"))
+			two := b.accept()
+			before := b.account("_replicator").Tail
+			grown := schedule.Place{Epoch: two.Place.Epoch, Key: two.Place.Key + 7}
+			b.standBy(two, two.Record.RepID, Turn{Place: grown, Owed: time.Minute, Began: two.Place})
+			if paid := b.account("_replicator").Tail - before; policy == schedule.Tags && paid != 60_000_000 {
+				t.Errorf("its account paid %d", paid)
+			}
+			b.complete(one)
+			if got := b.accept(); got.JobID != two.JobID || got.Place != two.Place {
+				t.Errorf("%s stood at %+v, and %s runs from %+v", two.JobID, two.Place, got.JobID, got.Place)
+			}
+		})
+	}
 }
 
 // TestRequestOfDuplicate: a request for a replication that a document runs is told so, and makes no job.

@@ -37,7 +37,8 @@ var placementSubject = subject{
 	invariants: []Invariant{
 		{"S10c", "A new job is queued where its account's usage, jobs and shares put it."},
 		{"S10d", "Under tags, a turn costs its account the time in which others waited over its shares."},
-		{"S10j", "A job that is queued again stands where its run stood, or under fifo behind all others."},
+		{"S10j", "A job that is queued again stands where its run stood, or under fifo behind all others; one " +
+			"that may not run since another has its replication stands where it stood before its run."},
 	},
 	begin: func(c *chronicle) {
 		p := &placement{c, map[string]place{}, map[string]int64{}, 0}
@@ -215,9 +216,13 @@ func (p *placement) cost(q node.Request, account string) int64 {
 }
 
 // checkQueuedAgain is S10j. Under tags a turn that owes something moves its job behind, as S10d says. A place
-// of an epoch before means nothing under the policy of now.
+// of an epoch before means nothing under the policy of now. A run that had to leave its replication to another job
+// was no turn.
 func (p *placement) checkQueuedAgain(j jobChange) {
+	standsBy := false
 	switch j.Request.(type) {
+	case node.StandBy:
+		standsBy = true
 	case node.Requeue, node.Crash:
 	default:
 		return // a request that ends a job for good may queue it as a new one
@@ -240,6 +245,10 @@ func (p *placement) checkQueuedAgain(j jobChange) {
 	stood := turn.Place
 	want := is
 	switch {
+	case standsBy:
+		if want, err = placeOf(j.before.header.Priority); err != nil {
+			return // S3a judges what cannot be read
+		}
 	case order.Policy == schedule.FIFO:
 		want = schedule.Place{Epoch: order.Epoch, Key: int64(j.Wall)}
 	case stood.Epoch != order.Epoch, !defined(order.Policy):

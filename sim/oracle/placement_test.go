@@ -124,6 +124,20 @@ func TestQueuedAgain(t *testing.T) {
 				landing: landing{Landed: landed}})
 		}
 	}
+	// standsBy has a job wait for another one's replication, that stood at key 5 and ran until key 7.
+	standsBy := func(key float64) func(*rig) {
+		return func(r *rig) {
+			order, _ := r.w.View().Store().Order(r.w.View().Present())
+			before := aJob(jobstore.Record{State: jobstore.Running})
+			before.header.Priority = priority(order.Epoch, 5)
+			after := aJob(jobstore.Record{State: jobstore.Pending})
+			after.header.Priority = priority(order.Epoch, key)
+			turn := jobstore.Turn{Place: schedule.Place{Epoch: order.Epoch, Key: 7}, Owed: 2}
+			asked := world.Asked{Request: node.StandBy{Held: held, Turn: turn}, Wall: r.now()}
+			r.o.on.jobMoved.tell(jobChange{id: "job", before: before, after: after,
+				landing: landing{Landed: world.Landed{Asked: asked}}})
+		}
+	}
 	there, elsewhere := func(*rig) float64 { return 7 }, func(*rig) float64 { return 8 }
 	present := func(r *rig) float64 { return float64(r.now()) }
 	check(t, &placementSubject, []case_{
@@ -134,6 +148,9 @@ func TestQueuedAgain(t *testing.T) {
 		{"elsewhere, and owes something", under(schedule.Tags, stands(elsewhere, 0, 1)), ""},
 		{"behind all", under(schedule.FIFO, stands(present, 0, 0)), ""},
 		{"before others", under(schedule.FIFO, stands(there, 0, 0)), "S10j"},
+		{"standing by where it stood before its run", under(schedule.Tags, standsBy(5)), ""},
+		{"standing by where it would stand after a turn", under(schedule.Tags, standsBy(7)), "S10j"},
+		{"standing by behind all under fifo", under(schedule.FIFO, standsBy(7)), "S10j"},
 		{"unreadable", under(schedule.FIFO, func(r *rig) {
 			waits := aJob(jobstore.Record{State: jobstore.Pending})
 			r.change(node.Requeue{Held: held}, aJob(jobstore.Record{State: jobstore.Running}), waits)

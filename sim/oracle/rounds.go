@@ -151,11 +151,12 @@ func (r *rounds) follow(j jobChange) {
 }
 
 // hadTurn reports whether a job is queued again after a turn that it pays for. The request that ends a turn may change
-// jobs that wait for its replication, too.
+// jobs that wait for its replication, too. One that stands by has its turn still before it, which is S10j.
 func hadTurn(j jobChange) bool {
+	_, standsBy := j.Request.(node.StandBy)
 	turn, _ := turnOf(j.Request)
 	held, _ := heldBy(j.Request)
-	return turn.Owed > 0 && held.JobID == j.id
+	return turn.Owed > 0 && held.JobID == j.id && !standsBy
 }
 
 // queueEnds are bounds of the first and the last tag of the queue, as a transaction may have read them. A job of an

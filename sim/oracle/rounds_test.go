@@ -227,6 +227,7 @@ func TestNewTags(t *testing.T) {
 		{"of the first job, made anew before the next", changed(nil, 6, 1, "last"), "S10n"},
 		{"of an heir of a job that was swept", changed(node.Sweep{}, 6, 1, "last"), ""},
 		{"after a turn", changed(node.Requeue{Held: node.Held{JobID: "first"}, Turn: turn}, 4, 0, "last"), "S10n"},
+		{"standing by", changed(node.StandBy{Held: node.Held{JobID: "first"}, Turn: turn}, 4, 0, "last"), ""},
 		{"after the turn of another job", changed(node.Complete{Held: held, Turn: turn}, 4, 0, "last"), ""},
 		{"behind a due job of the same transaction", released(4), ""},
 		{"before that too", released(3), "S10n"},

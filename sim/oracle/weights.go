@@ -98,10 +98,9 @@ const longTransaction = 10 * time.Second
 
 // checkWay is S10q, for a job that pays for a turn. It is judged while the jobs of its account stay the same.
 func (w *weights) checkWay(j jobChange) {
-	turn, ends := turnOf(j.Request)
-	held, _ := heldBy(j.Request)
+	turn, _ := turnOf(j.Request)
 	account := j.after.record.Account()
-	if !ends || turn.Owed <= 0 || held.JobID != j.id || j.after.header.State != jobs.Pending ||
+	if !hadTurn(j) || j.after.header.State != jobs.Pending ||
 		w.sharing.Policy != schedule.Tags || !w.sharing.settled(w.w.Now()) ||
 		w.w.Now().Sub(w.changed[account]) < longTransaction {
 		return

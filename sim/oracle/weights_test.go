@@ -47,7 +47,7 @@ func TestSumsOfWeights(t *testing.T) {
 func TestWays(t *testing.T) {
 	// ends has a job of weight 50 beside one of 150 end a turn that began at the tag 1,000, when the account's next
 	// tag is 61,000; it pays a minute, and is queued at a tag.
-	ends := func(tag, weight int64) func(*rig) {
+	endsBy := func(q func(jobstore.Turn) node.Request, tag, weight int64) func(*rig) {
 		return func(r *rig) {
 			order, _ := r.w.View().Store().Order(r.w.View().Present())
 			r.know("other", aJob(ofWeight(jobstore.Pending, 200-weight)))
@@ -55,7 +55,7 @@ func TestWays(t *testing.T) {
 			before.header.Priority = priority(order.Epoch, 1000)
 			after.header.Priority = priority(order.Epoch, float64(tag))
 			turn := jobstore.Turn{Place: schedule.Place{Epoch: order.Epoch}, Owed: time.Minute}
-			landed := world.Landed{Asked: world.Asked{Request: node.Requeue{Held: held, Turn: turn}, Wall: r.now()}}
+			landed := world.Landed{Asked: world.Asked{Request: q(turn), Wall: r.now()}}
 			tail := binary.LittleEndian.AppendUint64(nil, 61_000+60_000_000)
 			key := r.w.View().Store().Keys.Tail.Pack(anAccount)
 			landed.Mutations = append(landed.Mutations, ryw.Mutation{Key: key, Value: tail})
@@ -63,6 +63,10 @@ func TestWays(t *testing.T) {
 			r.o.on.jobMoved.tell(jobChange{id: "job", before: before, after: after, landing: landing{Landed: landed}})
 		}
 	}
+	ends := func(tag, weight int64) func(*rig) {
+		return endsBy(func(t jobstore.Turn) node.Request { return node.Requeue{Held: held, Turn: t} }, tag, weight)
+	}
+	standsBy := func(t jobstore.Turn) node.Request { return node.StandBy{Held: held, Turn: t} }
 	check(t, &weightSubject, []case_{
 		{"a light job, twice as far", under(schedule.Tags, ends(121_000, 50)), ""},
 		{"a light job, as far as others", under(schedule.Tags, ends(61_000, 50)), "S10q"},
@@ -70,6 +74,7 @@ func TestWays(t *testing.T) {
 		{"a heavy job, sooner", under(schedule.Tags, ends(41_000, 150)), ""},
 		{"a heavy job, at the floor", under(schedule.Tags, ends(50_000, 150)), ""},
 		{"a heavy job, too soon", under(schedule.Tags, ends(40_000, 150)), "S10q"},
+		{"standing by, no way", under(schedule.Tags, endsBy(standsBy, 1000, 50)), ""},
 		{"under another policy", under(schedule.FairShare, ends(40_000, 150)), ""},
 	})
 }
