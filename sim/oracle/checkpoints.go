@@ -62,7 +62,7 @@ func (cp *checkpoints) checkLog(f world.LogWritten) {
 		return
 	}
 	alone := f.DB == target && cp.logs.read(f.Body).lone != nil
-	if !alone && source.Deny[peers.Logs] == nil {
+	if !alone && !r.saving.lone && source.Deny[peers.Logs] == nil {
 		cp.checkBothSides(f.DB, f.ID)
 	}
 	if cp.senders.madeSince(r, head.session, source, target) {

@@ -126,6 +126,11 @@ func TestCheckpoints(t *testing.T) {
 		}, ""},
 		{"30 times to one side", func(r *rig) { oneSide(r, maxOneSided) }, ""},
 		{"31 times to one side", func(r *rig) { oneSide(r, maxOneSided+1) }, "S21k"},
+		{"31 times, and the source stores none for the run", func(r *rig) {
+			oneSide(r, maxOneSided+1, func(run *world.Run) {
+				r.fails(run, peer.Commit{Side: peer.Source}, status(401))
+			})
+		}, ""},
 		{"at rest, a log that is ahead", func(r *rig) { rests(r, true) }, "S12"},
 		{"at rest, no log", func(r *rig) { rests(r, false) }, ""},
 	})
@@ -148,9 +153,12 @@ func writtenOver(again bool) func(*rig) {
 }
 
 // oneSide has a run write its log to the target only.
-func oneSide(r *rig, n int) {
+func oneSide(r *rig, n int, before ...func(*world.Run)) {
 	run := r.run(map[string]any{"continuous": true})
 	run.Identify(logID)
+	for _, do := range before {
+		do(run)
+	}
 	for i := range n {
 		peers.PutLog(r.db("s2", "b1"), logID, fmt.Appendf(nil, `{"session_id":"%d"}`, i))
 	}

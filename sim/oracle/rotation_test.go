@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/node"
 	"couchrelay/core/schedule"
@@ -55,6 +56,20 @@ func TestRotation(t *testing.T) {
 			r.survey(fifoOrder, idle, waiting, stop(some...)...)
 		}
 	}
+	// succeeds has one of two runs stop, its job be taken once more after so many accepts, and the other run give way.
+	succeeds := func(accepts uint64) func(*rig) {
+		return func(r *rig) {
+			r.slots(2)
+			one, two := r.runAt("one", 7, nil), r.runAt("two", 7, nil)
+			s := aJob(jobstore.Record{State: jobstore.Running})
+			s.header.State, s.header.Lock = jobs.Running, aLock
+			s.header.Lock.Batch += accepts
+			r.know("one", s)
+			r.step(node.Wake{}, stop(one)...)
+			r.pass(time.Hour)
+			r.survey(fifoOrder, idle, []int64{1}, stop(two)...)
+		}
+	}
 	front := []int64{1, 2, 3}
 	checkRotations(t, []case_{
 		{"none wait", rotates(2, nil, time.Hour), ""},
@@ -63,6 +78,8 @@ func TestRotation(t *testing.T) {
 		{"one gives way to one", rotates(2, front[:1], time.Hour, 0), ""},
 		{"one moves to another node", rotates(2, nil, time.Hour, 0), ""},
 		{"one gives way while a slot is free", rotates(1, front[:1], time.Hour, 0), "S6c"},
+		{"one gives way while the job of another waits for its run before", succeeds(1), ""},
+		{"one gives way while another run stops", succeeds(0), "S6c"},
 		{"none gives way while slots are free", rotates(1, front[:1], time.Hour), ""},
 		{"three of four at once", rotates(4, front, time.Hour, 0, 1, 2), "S6a"},
 		{"two of four that are too many", rotates(4, nil, time.Hour, 0, 1), ""},
