@@ -157,11 +157,13 @@ func (s *stories) drop(instance [16]byte, done bool) {
 }
 
 func (s *stories) requestBegins(f world.RequestBegins) {
+	call := f.At // when it was asked: what is told here has been read, and may be past
 	if earlier := s.requests[f.Replication]; earlier != nil {
 		earlier.sure, earlier.moment.over = true, s.w.Now() // it landed, and is made once more
+		call = s.w.Now()
 	}
 	r := &requested{job: meaningOf(f.Replication), at: f.At}
-	r.moment = s.add(f.ID, s.w.Now(), r)
+	r.moment = s.add(f.ID, call, r)
 	s.requests[f.Replication] = r
 }
 

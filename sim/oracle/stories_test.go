@@ -208,6 +208,19 @@ func TestStories(t *testing.T) {
 			s.shown(1, "pending")
 		}), "S96a"},
 		{"requested twice", story(func(s *teller) { s.requests(1); s.requests(2); s.shown(1, "running") }), ""},
+		{"a request that found its job, which was canceled since", story(func(s *teller) {
+			s.requests(1)
+			asked, rep := s.now(), s.replication(nil)
+			rep.Source.URL, rep.Target.URL = "s", "t"
+			s.pass(time.Second)
+			s.see(world.CancelBegins{ID: s.id, At: s.now()})
+			s.pass(time.Second)
+			s.see(world.RequestCanceled{ID: s.id, At: s.now().Add(-time.Second)})
+			s.pass(time.Second)
+			s.see(world.RequestBegins{ID: s.id, Replication: rep, At: asked})
+			s.see(world.RequestAnswered{ID: s.id, Replication: rep})
+			s.sees(gone())
+		}), ""},
 		{"a request that is made again after its job failed", story(func(s *teller) {
 			s.repeats()
 			s.shown(1, "failed")
