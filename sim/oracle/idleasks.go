@@ -18,7 +18,7 @@ var idleAskSubject = subject{
 		{"B1c", "A node asks its store no more than 200 times in a minute for what it knows already, and for each " +
 			"job that was made ready meanwhile once more."},
 		{"B1k", "Accepts that only park jobs park them by the dozen: no more than ten in a row park fewer than may " +
-			"be taken at once."},
+			"be taken at once, while no job becomes ready."},
 	},
 	begin: func(c *chronicle) {
 		i := &idleAsks{c}
@@ -31,8 +31,8 @@ var idleAskSubject = subject{
 // maxIdleAsks bounds the asks of a node in one minute that tell it nothing new.
 const maxIdleAsks = 200
 
-// maxFewParked bounds the accepts in a row that only park jobs, and few. The first one does not know of any, and the
-// last one finds no more; those between may meet jobs that became ready since, or long records.
+// maxFewParked bounds the accepts in a row that only park jobs, and few, while no job becomes ready. The first one does
+// not know of any, and the last one finds no more; those between may meet long records.
 const maxFewParked = 10
 
 // knowledge is a node's view of its store, and how often the node asked for it.
@@ -82,11 +82,12 @@ func (i *idleAsks) awaits(p *process, a node.Await) {
 func (i *idleAsks) answered(p *process, result node.Result) {
 	switch got := result.(type) {
 	case node.Accepted:
-		i.count(p, len(got.Work) > 0 || got.Signal != p.knows.signal)
+		more := got.Signal != p.knows.signal
+		i.count(p, len(got.Work) > 0 || more)
 		if p.knows.signal = got.Signal; len(got.Work) > 0 {
 			p.knows.signal = noSignal
 		}
-		i.parked(p, got)
+		i.parked(p, got, more)
 	case node.Owned:
 		i.count(p, got.Calls != p.knows.calls)
 		p.knows.calls = got.Calls
@@ -100,9 +101,9 @@ func (i *idleAsks) answered(p *process, result node.Result) {
 
 // parked is B1k: of a million jobs under a hold that stand first in the queue, a node with one free slot would
 // otherwise park one with each accept.
-func (i *idleAsks) parked(p *process, got node.Accepted) {
+func (i *idleAsks) parked(p *process, got node.Accepted, more bool) {
 	few := got.Parked > 0 && got.Parked < cmp.Or(p.Settings().MaxAcceptors, node.AcceptLimit)
-	if !few || len(got.Work) > 0 {
+	if !few || more || len(got.Work) > 0 {
 		p.knows.parks = 0
 		return
 	}

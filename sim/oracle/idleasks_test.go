@@ -59,6 +59,9 @@ func TestIdleAsks(t *testing.T) {
 		}), ""},
 		{"ten accepts that park one job each", answers(10, same(node.Accepted{Parked: 1})), ""},
 		{"one more of these", answers(11, same(node.Accepted{Parked: 1})), "B1k"},
+		{"accepts that park a job each, which has become ready", answers(20, func(i int) node.Result {
+			return node.Accepted{Parked: 1, Signal: int64(i)}
+		}), ""},
 		{"accepts that park as many as may be taken", answers(11, same(node.Accepted{Parked: node.AcceptLimit})), ""},
 		{"accepts that park a job and take others", answers(20, func(i int) node.Result {
 			return node.Accepted{Parked: 1, Work: make([]jobstore.Work, i%2)}
