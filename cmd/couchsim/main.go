@@ -45,9 +45,9 @@ type status int
 
 func (s status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
-// collectRarely saves much time for some memory: worlds are small, but make much garbage. It returns what is to be kept
-// until the end: never touched, it takes no memory itself, but the collector counts it when it decides how much to let
-// grow, which is half a gigabyte around the smallest worlds.
+// collectRarely has the garbage collector run less often: worlds are small, but make much garbage. The caller keeps the
+// ballast until the end. The collector lets the heap grow in proportion to it, to half a gigabyte for the smallest
+// worlds; it is never written to, so it takes no memory itself.
 func collectRarely() (ballast []byte) {
 	if os.Getenv("GOGC") != "" {
 		return nil

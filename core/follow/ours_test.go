@@ -158,18 +158,24 @@ func TestReadAhead(t *testing.T) {
 	w.expect("d", jobstore.Completed, "completed")
 }
 
+// keepApplies keeps the requests by which documents are applied, to repeat them.
+func (w *world) keepApplies() *[]follow.Apply {
+	var all []follow.Apply
+	w.done = func(q follow.Request) bool {
+		if q, is := q.(follow.Apply); is && len(q.Docs) > 0 {
+			all = append(all, q)
+		}
+		return false
+	}
+	return &all
+}
+
 // TestAppliedOnce: changes that were applied by an attempt whose answer was lost are not applied again after two states
 // were written over them.
 func TestAppliedOnce(t *testing.T) {
 	w := newWorld(t)
 	w.write("d", one)
-	var taken []follow.Apply
-	w.done = func(q follow.Request) bool {
-		if q, is := q.(follow.Apply); is && len(q.Docs) > 0 {
-			taken = append(taken, q)
-		}
-		return false
-	}
+	taken := w.keepApplies()
 	w.start()
 	w.settle(10 * time.Second)
 	w.fail("d")
@@ -181,7 +187,7 @@ func TestAppliedOnce(t *testing.T) {
 	w.settle(10 * time.Second)
 	w.complete("d")
 	w.settle(10 * time.Second)
-	w.perform(taken[0])
+	w.perform((*taken)[0])
 	w.settle(time.Minute)
 	w.expect("d", jobstore.Completed, "completed")
 }
@@ -191,18 +197,12 @@ func TestAppliedOnce(t *testing.T) {
 func TestRepeatedApply(t *testing.T) {
 	w := newWorld(t)
 	w.write("d", one)
-	var taken []follow.Apply
-	w.done = func(q follow.Request) bool {
-		if q, is := q.(follow.Apply); is && len(q.Docs) > 0 {
-			taken = append(taken, q)
-		}
-		return false
-	}
+	taken := w.keepApplies()
 	w.start()
 	w.settle(10 * time.Second)
 	var again follow.Result
 	w.do(func(tx kv.Tx) (err error) {
-		again, err = follow.Perform(tx, w.store, taken[0], w.now)
+		again, err = follow.Perform(tx, w.store, (*taken)[0], w.now)
 		return err
 	})
 	if want := (follow.Applied{N: 1, Due: true}); again != want {

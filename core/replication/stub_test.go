@@ -45,8 +45,8 @@ func TestRefusedCopyKeepsItsStubs(t *testing.T) {
 	}
 }
 
-// TestMissingRevisionComesWithAllAttachments: when the source has found a revision that it lacked, its attachments come
-// with it, those that the target should have among them.
+// TestMissingRevisionComesWithAllAttachments: a revision that the source lacked at first is copied with all its
+// attachments, also with those that the target should have.
 func TestMissingRevisionComesWithAllAttachments(t *testing.T) {
 	w := newWorld(t)
 	w.dbs[peer.Source].write("a", "2-b", "1-a")

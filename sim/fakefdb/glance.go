@@ -7,8 +7,8 @@ import "couchrelay/core/kv"
 // goes on as if nobody had looked. It cannot write either: a write is a fault of the observer, and panics.
 func (db *Database) Glance() kv.Tx { return glance{present{db}} }
 
-// Look reads the present contents as Glance does, and is one of the store's transactions otherwise: what is committed
-// later has a higher version than what was read.
+// Look is a Glance that takes a read version as transactions do: what is committed later has a higher version. Glance
+// takes none, so that an observer changes no run.
 func (db *Database) Look() kv.Tx {
 	db.readVersion(Outcome{}, 0)
 	return glance{present{db}}

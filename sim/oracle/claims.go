@@ -150,7 +150,7 @@ func (c *claims) droppedBefore(instance string, at instant.Time) bool {
 	return gone && since < at
 }
 
-// essence is what a replication is, whoever asks for it and however it is carried out.
+// essence is the part of a replication on which its id depends.
 type essence struct {
 	matter       string
 	filtered     bool // by a function, which may change
@@ -158,7 +158,7 @@ type essence struct {
 	createTarget bool
 }
 
-// matter is what is copied from where to where, on which checkpoints depend.
+// matter says which documents are copied, from where and to where. Ids of checkpoints depend on nothing else.
 type matter struct {
 	Source, Target struct {
 		URL         string
@@ -169,7 +169,7 @@ type matter struct {
 	WinnersOnly bool            `json:"winning_revs_only"`
 }
 
-// essenceOf is that of a replication as it is stored.
+// essenceOf reads the essence of a replication from the store's JSON.
 func essenceOf(stored string) essence {
 	var s struct {
 		Replication struct {

@@ -265,7 +265,7 @@ func asWritten(conf *world.Config, rep *spec.Replication, body []byte) bool {
 	return databases && selection && manner && requests && string(rep.OnRefusal) == w.OnRefusal
 }
 
-// usualConnections is http_connections of those that set none.
+// usualConnections is the http_connections of a replication that sets none.
 const usualConnections = 20
 
 // isAt reports whether an endpoint is what a URL says, which may have a user and a password.

@@ -62,7 +62,7 @@ func TestNewJobs(t *testing.T) {
 	})
 }
 
-// TestCheckpointIDs: what is copied has one id for its checkpoints, and no other has it.
+// TestCheckpointIDs: replications that copy the same have one id for their checkpoints, and others have another.
 func TestCheckpointIDs(t *testing.T) {
 	// job has a job be replication id, which copies from s1 to s2 with some members more.
 	job := func(name, base, id, more string) func(*rig) {
