@@ -76,7 +76,7 @@ type saving struct {
 	at      instant.Time // when the last checkpoint was whole; 0 while there is none
 	rested  instant.Time // when the last answer came about a checkpoint, or about a database as a whole
 	still   instant.Time // since when a one-shot that has read all waits for no answer; 0 if it does
-	gaveUp  bool         // the run has canceled its request for changes, as before an end
+	gaveUp  bool         // the run has canceled requests since it last asked for changes, as before an end
 	store   int          // questions to the store that have no answer, about refused documents
 	stored  instant.Time // when the last of these answers came
 	unsaved bool         // a request for a checkpoint failed after the stop, or on another job's log
@@ -398,9 +398,7 @@ func (sv *savings) checkCancel(c cancel) {
 	if c.Op == nil {
 		sv.Fail("P1d", "%s cancels request %d, which is not in flight", c.run, c.RunCancels.ID)
 	}
-	if _, is := c.Op.(peer.ReadChanges); is {
-		c.saving.gaveUp = true
-	}
+	c.saving.gaveUp = true
 	_, stops := c.Event.(replication.Stop)
 	if put, is := c.Op.(peer.PutLocal); is && stops && c.feed.begun {
 		sv.Fail("S21i", "%s is stopped, and gives up %s", c.run, put)

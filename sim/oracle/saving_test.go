@@ -120,6 +120,10 @@ func TestSavings(t *testing.T) {
 			more(s)
 			s.see(world.RunCancels{Run: s.run, ID: 1, Event: replication.Wake{}, Op: peer.ReadChanges{}})
 		}), ""},
+		{"saved soon by a run that gives its work up, and was not reading", paced(time.Second, func(s *saver) {
+			more(s)
+			s.see(world.RunCancels{Run: s.run, ID: 1, Event: replication.Wake{}, Op: peer.DiffRevs{}})
+		}), ""},
 		{"saved soon though nothing was read", paced(20*time.Second, func(s *saver) {}), "S21d"},
 		{"saved late though nothing was read", paced(100*time.Second, func(s *saver) {}), ""},
 		{"due for a second", paced(11*time.Second, more), ""},
