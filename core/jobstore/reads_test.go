@@ -165,3 +165,28 @@ func (b *bench) readsFail() {
 	b.unread("drop", func(tx kv.Tx) error { b.s.Drop(tx, tuple.UUID{1}); return nil })
 	b.unread("sweep", func(tx kv.Tx) error { _, err := b.s.SweepDropped(tx, 10); return err })
 }
+
+// TestFailedReadsOfLists: a list and a count of which a read fails tell that, since no commit would.
+func TestFailedReadsOfLists(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	b.accept()
+	b.put("s", simple, admin)
+	for _, f := range []Filter{
+		{}, {Documents: true}, {States: []State{Pending}}, {Server: "h", Instance: DocumentJobs(tuple.UUID{1})},
+		{Workers: []string{"w"}},
+	} {
+		for name, read := range map[string]func(Lists) error{
+			"list":  func(l Lists) error { _, err := l.Page(Listing{Filter: f, Limit: 5}); return err },
+			"count": func(l Lists) error { _, _, err := l.Total(f); return err },
+		} {
+			for reads, left := 0, -1; left < 0; reads++ {
+				left = reads
+				err := read(Lists{b.s, failingReads{b.db.Present(), &left}})
+				if left < 0 && !errors.Is(err, errRead) || left >= 0 && err != nil {
+					t.Errorf("%s of %+v with %d reads that do not fail: %v", name, f, reads, err)
+				}
+			}
+		}
+	}
+}

@@ -71,6 +71,10 @@ func TestValidation(t *testing.T) {
 		!strings.Contains(string(last.New), `"_revisions":{"start":1,`) || last.DesignID != "_design/b" {
 		t.Errorf("asked %s %s %s", last.DesignID, last.New, last.Old)
 	}
+	b.wantRefusal(b.put("q", with("green"), Writer{Name: "sue"}), "")
+	if user := string(w.asked[len(w.asked)-1].User); user != `{"db":"_replicator","name":"sue","roles":[]}` {
+		t.Error("asked about", user)
+	}
 	b.wantRefusal(b.put("r", `{"_deleted":true,"why":"red"}`, joe), "forbidden: red")
 	b.put("_design/a", `{"_deleted":true}`, admin)
 	b.wantRefusal(b.put("r", with("red"), joe), "")

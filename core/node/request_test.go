@@ -249,3 +249,21 @@ func TestSweepTellsErrors(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSweepTellsWhatIsLeft: a sweep of which a part is left says so, although no index is to be built.
+func TestSweepTellsWhatIsLeft(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(3, true)
+	w.do(func(tx kv.Tx) error { w.s.Drop(tx, tuple.UUID{1}); return nil })
+	sweeps := 0
+	for done := false; !done && sweeps < 10; sweeps++ {
+		w.do(func(tx kv.Tx) error {
+			r, err := Perform(tx, w.s, Sweep{Limit: 10, Drop: 1}, w.now)
+			done = err != nil || r.(Progressed).Done
+			return err
+		})
+	}
+	if sweeps < 3 || sweeps > 5 {
+		t.Errorf("three jobs, each removed by a sweep of its own, take %d", sweeps)
+	}
+}
