@@ -152,6 +152,22 @@ func TestSlowUpload(t *testing.T) {
 	}
 }
 
+// TestSweepsInParts: a sweep removes as many uploads as it may, and the next one the others.
+func TestSweepsInParts(t *testing.T) {
+	w := newWorld(t)
+	for id := range byte(5) {
+		w.upload(t, id, []byte("x"), 1000)
+	}
+	for i, want := range []int{2, 2, 1, 0} {
+		n, err := kv.Run(t.Context(), w, func(tx kv.Tx) (int, error) {
+			return w.SweepUploads(tx, instant.Seconds(10_000), 2)
+		})
+		if n != want || err != nil {
+			t.Errorf("sweep %d removes %d uploads, want %d: %v", i, n, want, err)
+		}
+	}
+}
+
 // TestEncodings: what is stored encoded says so where asked for.
 func TestEncodings(t *testing.T) {
 	w := newWorld(t)

@@ -92,9 +92,12 @@ func parse(t failer, raw string) *Document {
 func (w *world) update(t failer, edits ...Edit) []Written {
 	t.Helper()
 	var all []Written
-	for len(edits) > 0 {
-		some := must(t, w, func(db *Database) ([]Written, error) { return db.Update(edits) })
-		all, edits = append(all, some...), edits[len(some):]
+	before := fmt.Sprintf("%+v", edits)
+	for rest := edits; len(rest) > 0; rest = edits[len(all):] {
+		all = append(all, must(t, w, func(db *Database) ([]Written, error) { return db.Update(rest) })...)
+	}
+	if after := fmt.Sprintf("%+v", edits); after != before {
+		t.Fatalf("edits, which an attempt of the transaction may need again, were\n%s, and are now\n%s", before, after)
 	}
 	return all
 }

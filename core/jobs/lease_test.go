@@ -39,6 +39,18 @@ func TestAddToCorruptJob(t *testing.T) {
 	}
 }
 
+// TestAcceptedJobWithoutHeader: an accept that is repeated does not go on without a job that it took.
+func TestAcceptedJobWithoutHeader(t *testing.T) {
+	db, q := newQueue(t)
+	register(t, db, q, "w")
+	must(t, db, func(tx kv.Tx) (bool, error) { return true, q.Add(tx, "a", Schedule{}, nil) })
+	must(t, db, accept(q, "w", 1, 1))
+	must(t, db, func(tx kv.Tx) (bool, error) { tx.ClearRange(q.Keys.Job.Range()); return true, nil })
+	if _, err := kv.Run(context.Background(), db, accept(q, "w", 1, 1)); !errors.Is(err, ErrCorrupt) {
+		t.Error(err)
+	}
+}
+
 // TestCheckOfIncarnation: incarnations begin with 1.
 func TestCheckOfIncarnation(t *testing.T) {
 	for value, finds := range map[string]bool{

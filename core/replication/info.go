@@ -24,7 +24,8 @@ type Info struct {
 	// Written and Refused are the documents that the target took and refused in this run, BytesWritten the
 	// bytes sent to it. They only grow.
 	Written, Refused, BytesWritten int64
-	// Refusals are the latest documents that the target refused, newest first, at most maxRefusals.
+	// Refusals are the latest documents that the target refused, newest first, at most maxRefusals. Each refusal
+	// makes a new list, so copies of an Info may share one.
 	Refusals []peer.Refusal
 	// Reset is set once a run that is to start over has discarded the checkpoints of both databases.
 	Reset bool
@@ -45,7 +46,6 @@ func (i Info) String() string {
 func (r *Run) Info() Info {
 	i := r.info
 	i.ChangesPending, i.SourceReadOnly = -1, r.readOnly
-	i.Refusals = append([]peer.Refusal{}, r.info.Refusals...)
 	if r.feed.pending >= 0 {
 		i.ChangesPending = r.feed.pending
 		for _, b := range r.work.batches {

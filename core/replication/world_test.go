@@ -170,7 +170,12 @@ func (w *world) proceed(choose func(n int) int) {
 	c := w.flying[i]
 	w.flying = slices.Delete(w.flying, i, i+1)
 	w.now = w.now.Add(10 * time.Millisecond)
-	w.step(Reply{ID: c.ID, Reply: w.perform(c)})
+	reply := w.perform(c)
+	exchange := fmt.Sprintf("%#v %#v", c.Op, reply)
+	w.step(Reply{ID: c.ID, Reply: reply})
+	if after := fmt.Sprintf("%#v %#v", c.Op, reply); after != exchange {
+		w.t.Fatalf("the run wrote into what it had sent or was answered:\n%s\n%s", exchange, after)
+	}
 }
 
 func (w *world) perform(c Call) peer.Reply {
