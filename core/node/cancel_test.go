@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -202,5 +203,23 @@ func TestNewsOfGoneRuns(t *testing.T) {
 	}
 	if asked > 0 || n.Running() != 0 || w.state("r000") != jobstore.Completed {
 		t.Errorf("%d requests, %d run, the job is %s", asked, n.Running(), w.state("r000"))
+	}
+}
+
+// TestSlowRunsAreKilledTogether: of runs that are due at once none is passed over.
+func TestSlowRunsAreKilledTogether(t *testing.T) {
+	w := newWorld(t)
+	n := w.start("n1", nil)
+	w.putMany(4, true)
+	w.pass(2 * time.Second)
+	for i := range 4 {
+		w.put(fmt.Sprintf("r%03d", i), `{"_deleted":true}`)
+	}
+	for len(n.stopped) < 4 {
+		w.pass(max(time.Millisecond, n.Deadline().Sub(w.now)))
+	}
+	w.pass(n.cfg.StopTimeout)
+	if len(n.running) > 0 || len(n.runs) > 0 {
+		t.Errorf("%d runs go on, and %d slots are taken", len(n.running), len(n.runs))
 	}
 }

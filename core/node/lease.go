@@ -177,7 +177,7 @@ func (n *Node) onOwned(c *call, o Owned) {
 			missing = append(missing, Held{JobID: h.ID, Lock: h.Lock})
 		}
 	}
-	for _, r := range slices.Clone(n.runs) {
+	for _, r := range n.runs {
 		// A job that came after the question was asked need not be in the answer. Neither need one whose
 		// end is being stored.
 		if r.accepted < c.sent && !r.writing() && r.seen != c.id {

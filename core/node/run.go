@@ -82,7 +82,7 @@ func (r *run) writing() bool { return r.end == nil && r.state == over }
 // startRun puts a job into a slot. The job may have changed while an old run of it is still here, which then
 // stops; the new run waits for that, so that it goes on from the old one's last checkpoint.
 func (n *Node) startRun(w jobstore.Work, delay time.Duration) {
-	for _, old := range slices.Clone(n.runs) {
+	for _, old := range n.runs {
 		if old.held.JobID == w.JobID { // its job was replaced
 			// Reached: a job comes again while its old run is still here
 			old.cancel(n, "replaced")
@@ -350,7 +350,8 @@ func (r *run) cancel(n *Node, why string) {
 }
 
 // free removes a run, so that another job can have its slot. The node asks for one at once if it is hungry,
-// as it is unless it waits to be told of ready jobs.
+// as it is unless it waits to be told of ready jobs. The other runs are copied to a new slice, so that a loop over
+// n.runs that ends some of them misses none.
 func (n *Node) free(r *run) {
 	n.dropCalls(func(c *call) bool { return c.run == r })
 	for i := range n.runs {
@@ -388,7 +389,7 @@ func (n *Node) stopSlow() {
 		return
 	}
 	n.timers.kill = instant.Never
-	for _, r := range slices.Clone(n.runs) {
+	for _, r := range n.runs {
 		if r.state == stopping && n.clock.Steady >= r.deadline {
 			// Reached: a run that stops too slowly is killed
 			n.emit(KillRun{Run: r.id})
