@@ -259,7 +259,7 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 	}
 	kept := state == old.State && state != noState // by a user who wrote the document as it was
 	switch {
-	case state == own, state == old.Sent, state == old.Was, kept, own == noState && !over(body):
+	case state == own, slices.Contains(old.sent(), state), kept, own == noState && !over(body):
 		// Reached: a change of the followed database is a write of ours
 		if state != old.Sent {
 			now.Sent, now.Was = old.Sent, old.Was

@@ -102,9 +102,22 @@ type row struct {
 	Digest string // of its body, but for owner and state
 	State  string // digest of the state that it has there
 	Sent   string // digest of the state that was sent last, while it is not known whether that arrived
-	Was    string // digest of the one sent before, likewise
+	Was    string // digests of those sent before, likewise: newest first, with spaces between them, at most maxWas
 	Epoch  int64  // of the job, when the document was last seen
 	Over   string // the revision before Rev: that ours was written over, or that was announced when Rev was read
+}
+
+// maxWas bounds the states in Was. One that is forgotten, and had arrived, would be taken for a user's when the feed
+// brings it; but that takes as many later writes that fail, and a feed that stands still meanwhile.
+const maxWas = 8
+
+// sent are the digests of all states that were sent and may have arrived, newest first.
+func (r *row) sent() []string { return strings.Fields(r.Sent + " " + r.Was) }
+
+// send notes that a state is about to be sent.
+func (r *row) send(digest string) {
+	before := slices.DeleteFunc(r.sent(), func(s string) bool { return s == digest })
+	r.Sent, r.Was = digest, strings.Join(before[:min(len(before), maxWas)], " ")
 }
 
 func (k Keys) doc(job, id string) []byte { return k.Rows.Pack(job, "doc", id) }

@@ -49,6 +49,35 @@ func TestEarlierStateArrived(t *testing.T) {
 	w.expect("d", jobstore.Completed, "completed")
 }
 
+// TestFirstOfThreeStatesArrived: of three states the first arrived, without an answer, and none of the others, before the
+// feed brings it. It is no edit: the job does not run again, nor end another way.
+func TestFirstOfThreeStatesArrived(t *testing.T) {
+	for _, refusals := range []int{1, 2, 5} {
+		w := newWorld(t)
+		again := func() {
+			if err := w.retry("d"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.write("d", one)
+		k := w.start()
+		w.settle(10 * time.Second)
+		w.fail("d")
+		w.loseEdits(1, lost)
+		k.unfed(250 * time.Millisecond)
+		again()
+		w.loseEdits(refusals, refused)
+		w.pass(2 * time.Second) // a state says when it was reached
+		w.fail("d")
+		k.unfed(250 * time.Millisecond)
+		again()
+		w.complete("d")
+		k.unfed(10 * time.Second)
+		w.settle(time.Minute)
+		w.expect("d", jobstore.Completed, "completed")
+	}
+}
+
 // loseEdits has the next n writes of states go wrong.
 func (w *world) loseEdits(n int, how fault) {
 	w.fault = func(op peer.Op) fault {

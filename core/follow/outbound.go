@@ -2,6 +2,7 @@ package follow
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"couchrelay/core/explain"
@@ -232,7 +233,7 @@ func (out *outward) read(got peer.DocsRead) {
 			out.skip(s.ID, d.Rev)
 		case state == s.Digest:
 			out.written = append(out.written, Written{s.ID, s.Rev, s.Rev, d.Rev, s.Digest})
-		case d.Rev == s.Rev || d.Rev == s.Over || state == s.Was[0] || state == s.Was[1]:
+		case d.Rev == s.Rev || d.Rev == s.Over || slices.Contains(s.Was, state):
 			body, _ := withState(d.Body, s.Members) // it was read before
 			out.edits = append(out.edits, edit{State: s, base: d.Rev, body: body})
 		default:

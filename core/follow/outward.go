@@ -50,9 +50,9 @@ type (
 // State is the state of a replication for its document.
 type State struct {
 	ID      string
-	Rev     string    // of the document, as it was applied last
-	Body    string    // digest of its body
-	Was     [2]string // digests of the states that were sent before
+	Rev     string   // of the document, as it was applied last
+	Body    string   // digest of its body
+	Was     []string // digests of the states that were sent before, and may have arrived
 	Members []ejson.Member
 	Digest  string // of Members
 	Over    string // as in row
@@ -197,11 +197,11 @@ func (s *Store) states(tx kv.Tx, job string, ids []string, all bool) ([]State, e
 		}
 		tx.Set(s.Keys.due(job, id), nil)
 		list = append(list, State{
-			ID: id, Rev: r.Rev, Over: r.Over, Body: r.Digest, Was: [2]string{r.Sent, r.Was},
+			ID: id, Rev: r.Rev, Over: r.Over, Body: r.Digest, Was: r.sent(),
 			Members: members, Digest: digest,
 		})
 		if r.Sent != digest && !written {
-			r.Was, r.Sent = r.Sent, digest
+			r.send(digest)
 			s.Keys.put(tx, job, id, *r)
 		}
 	}

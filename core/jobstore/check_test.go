@@ -229,6 +229,9 @@ func damages(b *bench) []damage {
 		counted("counter of deleted documents", true, in.Pack(2), -1),
 		added("kind of row", false, in.Pack(77, "x"), "x"),
 		added("rows without a database", false, k.Docs.Pack(1, tuple.UUID{8}, 9, "_local/x"), "\x01\x01"),
+		{name: "lost list of refused documents", do: func(_ *bench, tx kv.Tx) {
+			tx.ClearRange(k.Refused.Sub(run).Range())
+		}},
 		{name: "document without its job", do: func(b *bench, tx kv.Tx) { _ = b.s.remove(tx, ready) }},
 		{name: "job without its document", do: func(b *bench, tx kv.Tx) {
 			db, _ := b.s.Docs.Open(tx, "_replicator")
