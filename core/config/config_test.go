@@ -396,3 +396,12 @@ func TestBoundsOfShares(t *testing.T) {
 		}
 	}
 }
+
+// TestUnknownKey: a key that does not exist is told with those that do.
+func TestUnknownKey(t *testing.T) {
+	s := Section[struct{}]{{Name: "one"}, {Name: "two"}}
+	err := s.Set(&struct{}{}, "section", "three", "x")
+	if err == nil || err.Error() != "[section] three: no such key; known are one, two" {
+		t.Error(err)
+	}
+}

@@ -124,3 +124,17 @@ func TestWith(t *testing.T) {
 		rev = w.put(t, `{"_id":"d","_rev":"`+rev+`","x":3}`)
 	}
 }
+
+// TestWaysOfAttachments: a document says of each attachment where its bytes are.
+func TestWaysOfAttachments(t *testing.T) {
+	for content, want := range map[Content]string{
+		Inline: `"data":"b25l"`, Follows: `"length":3,"follows":true`, Stub: `"length":3,"stub":true`,
+	} {
+		d := Document{ID: "a", Body: []byte("{}"), Attachments: []Attachment{{
+			Name: "f", Type: "text/plain", RevPos: 1, Digest: make([]byte, 16), Length: 3, Content: content, Data: []byte("one"),
+		}}}
+		if text := string(d.AppendJSON(nil, Format{})); !strings.Contains(text, `==",`+want+`}`) {
+			t.Errorf("want %s: %s", want, text)
+		}
+	}
+}

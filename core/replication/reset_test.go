@@ -171,6 +171,19 @@ func TestResetMeetsLateWriter(t *testing.T) {
 	if end.Cause != Completed || w.feedStart() != "0" || w.logOn(peer.Target).SessionID == "late" {
 		t.Errorf("%v from %s", end, w.feedStart())
 	}
+	deleted := 0
+	w, end = resetting(t, func(w *world) {
+		w.answer = func(c Call) *peer.Failure {
+			if put, is := c.Op.(peer.PutLocal); is && put.Side == peer.Target && put.Rev != "" && deleted == 0 {
+				deleted++
+				delete(w.dbs[peer.Target].local, "four")
+			}
+			return nil
+		}
+	})
+	if end.Cause != Completed || w.feedStart() != "0" || deleted == 0 {
+		t.Errorf("a log that somebody deleted meanwhile: %v from %s", end, w.feedStart())
+	}
 	_, end = resetting(t, func(w *world) {
 		w.failOn("put", 0, peer.Failure{Kind: peer.Status, Status: 409})
 	})
