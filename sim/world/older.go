@@ -11,6 +11,8 @@ import (
 // say so in their heartbeats; all that this release does with such a store while it has one of them among its nodes is
 // what the earlier one did, so the same code plays both. Each of them is upgraded: when it has left in order it is
 // started again as one of this release. Once the last one was, the index is made.
+// One thing is not played: a write of an earlier node that was given up and lands after the index was made. Its job
+// would be missing in the index, which couchrelay check tells.
 
 // makeOlderStore has the store be one of layout 1.
 func makeOlderStore(w *World, tx kv.Tx) error {
