@@ -131,7 +131,8 @@ func TestWaysOfAttachments(t *testing.T) {
 		Inline: `"data":"b25l"`, Follows: `"length":3,"follows":true`, Stub: `"length":3,"stub":true`,
 	} {
 		d := Document{ID: "a", Body: []byte("{}"), Attachments: []Attachment{{
-			Name: "f", Type: "text/plain", RevPos: 1, Digest: make([]byte, 16), Length: 3, Content: content, Data: []byte("one"),
+			Name: "f", Type: "text/plain", RevPos: 1, Digest: make([]byte, 16),
+			Length: 3, Content: content, Data: []byte("one"),
 		}}}
 		if text := string(d.AppendJSON(nil, Format{})); !strings.Contains(text, `==",`+want+`}`) {
 			t.Errorf("want %s: %s", want, text)

@@ -20,6 +20,7 @@ import (
 func TestDamagedRowsAreTold(t *testing.T) {
 	b := newBench(t)
 	b.node(5, 0)
+	b.do(func(tx kv.Tx) error { return b.s.Share(tx, jobstore.DefaultSharing(), b.now) })
 	ids := []string{
 		b.put("complete", "b", ""), b.put("crash", "c", ""), b.put("fail", "d", ""),
 		b.put("run", "e", `,"continuous":true`),

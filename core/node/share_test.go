@@ -481,6 +481,25 @@ func TestAutomaticCoefficientFollowsTheQueue(t *testing.T) {
 	}
 }
 
+// TestLongestHalfLife: a queue for which even the longest half-life is short has nobody told to use auto, which is set.
+func TestLongestHalfLife(t *testing.T) {
+	w := newWorld(t)
+	w.share(func(*jobstore.Sharing) {})
+	n := w.start("n1", nil)
+	n.hold = func(q Request) bool { _, is := q.(Survey); return is }
+	for len(n.held) == 0 {
+		w.pass(time.Second)
+	}
+	answer := n.perform(n.held[0])
+	s := answer.Result.(Surveyed)
+	s.Ready = 1 << 50
+	answer.Result = s
+	n.step(answer)
+	if slices.Contains(n.notes, "priority_coeff_low") {
+		t.Error(n.texts)
+	}
+}
+
 // TestDecayClockOfTheFuture is set right: were it not, nothing would ever decay again.
 func TestDecayClockOfTheFuture(t *testing.T) {
 	w := newWorld(t)
