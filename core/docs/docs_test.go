@@ -19,7 +19,7 @@ func (w *world) drop(t failer, instance byte) {
 }
 
 func TestValidName(t *testing.T) {
-	for _, name := range []string{"a", "a0_$()+-/", "a/b", "_replicator", "_users", "_global_changes", "x/_replicator", "x/y/_replicator", strings.Repeat("a", 238)} {
+	for _, name := range []string{"a", "z", "a0_$()+-/", "a/b", "_replicator", "_users", "_global_changes", "x/_replicator", "x/y/_replicator", strings.Repeat("a", 238)} {
 		if err := ValidName(name); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -167,3 +167,22 @@ func TestLocal(t *testing.T) {
 		t.Errorf("local documents are counted or in the feed: %+v, keys %s", info, w.keys(t, keyLocal))
 	}
 }
+
+// TestCountDesigns: deleted ones do not count, and neither does what stands around them.
+func TestCountDesigns(t *testing.T) {
+	w := newWorld(t)
+	for _, id := range []string{"_design/a", "_design/b", "_design/c", "_design/gone", "a", "_"} {
+		w.put(t, `{"_id":"`+id+`"}`)
+	}
+	w.put(t, `{"_id":"_design/gone","_rev":"`+w.doc(t, "_design/gone").Rev.String()+`","_deleted":true}`)
+	for id, want := range map[string]int64{"_design/": 0, "_design/b": 1, "_design/bb": 2, "_design/z": 3} {
+		type counts struct{ total, before int64 }
+		got := must(t, w, func(db *Database) (c counts, err error) {
+			c.total, c.before, err = CountDesigns(db, id)
+			return c, err
+		})
+		if got != (counts{3, want}) {
+			t.Errorf("before %s: %+v", id, got)
+		}
+	}
+}

@@ -143,8 +143,10 @@ func (b *bench) want(id, text string, why ...Cause) *Explanation {
 	return e
 }
 
-func (e *Explanation) saysUnknown(field string) bool {
-	return slices.ContainsFunc(e.Unknown, func(u Unknown) bool { return u.Field == field && u.Reason != "" })
+func (e *Explanation) saysUnknown(field string, words ...string) bool {
+	return slices.ContainsFunc(e.Unknown, func(u Unknown) bool {
+		return u.Field == field && u.Reason != "" && strings.Contains(u.Reason, strings.Join(words, " "))
+	})
 }
 
 // TestWaitingJobs: places, estimates and slots of ready jobs.
@@ -229,7 +231,7 @@ func TestLifeExplained(t *testing.T) {
 	b.crash("max_backoff", true)
 	e = b.want(id, "(in 26s)", Backoff, Throttled, Refused)
 	if e.Problem.Class != "throttled" || e.Due <= b.now || e.Problem.Count != 1 ||
-		!e.saysUnknown("estimated_wait_seconds") {
+		!e.saysUnknown("estimated_wait_seconds", "when it is due") {
 		t.Errorf("%+v", e)
 	}
 	b.now = b.now.Add(time.Hour)

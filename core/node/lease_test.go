@@ -254,3 +254,21 @@ func TestStoreIsBack(t *testing.T) {
 		t.Errorf("notes %v", n.notes)
 	}
 }
+
+// TestJobsOfLeavingNode: a node that retires takes no job back that it did not know of. Retiring gives it to others.
+func TestJobsOfLeavingNode(t *testing.T) {
+	w := newWorld(t)
+	n := w.start("n1", nil)
+	n.hold = func(q Request) bool { _, is := q.(ListOwned); return is }
+	n.step(Notified{Topic: WorkerCalls})
+	n.hold = func(q Request) bool { _, is := q.(Retire); return is }
+	n.step(Drain{})
+	if len(n.held) != 2 {
+		t.Fatalf("held are %v", n.held)
+	}
+	n.hold = func(q Request) bool { _, is := q.(Resume); return is }
+	n.step(Done{ID: n.held[0].ID, Result: Owned{Jobs: []jobs.Held{{ID: "unknown"}}}})
+	if len(n.held) != 2 {
+		t.Errorf("asked %v", n.held[2].Request)
+	}
+}
