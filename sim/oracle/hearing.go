@@ -131,6 +131,7 @@ type nodeStep struct {
 	p       *process
 	ev      node.Event
 	effects []node.Effect
+	partial bool // see seesPart
 }
 
 // call is a request of a run that is about to leave.
@@ -223,7 +224,7 @@ func (c *chronicle) seeNode(f world.Fact) {
 			c.boot(f.Node)
 		}
 	case world.NodeStepped:
-		c.stepped(nodeStep{c.process(f.Node), f.Event, f.Effects})
+		c.stepped(nodeStep{p: c.process(f.Node), ev: f.Event, effects: f.Effects})
 	case world.Answered:
 		c.on.answered.tell(f)
 	case world.AskFailed:
