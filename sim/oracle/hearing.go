@@ -168,6 +168,7 @@ type ending struct {
 	asked peer.Op
 	ev    replication.Event
 	end   replication.End
+	tally replication.Tally
 }
 
 // completed reports whether the run had done all.
@@ -258,7 +259,7 @@ func (c *chronicle) seeRun(f world.Fact) {
 	case world.RunProgressed:
 		c.on.runTells.tell(telling{c.of[f.Run], f.Asked, f.Info})
 	case world.RunSaidEnd:
-		c.on.runSaidEnd.tell(ending{c.of[f.Run], f.Asked, f.Event, f.End})
+		c.on.runSaidEnd.tell(ending{c.of[f.Run], f.Asked, f.Event, f.End, f.Tally})
 	case world.RunStepped:
 		c.on.runStepped.tell(runStep{c.of[f.Run], f.Asked, f.Event, f.Effects})
 	}

@@ -271,10 +271,7 @@ func (sv *savings) checkPace(r *run) {
 	if s.at == 0 || r.stopped || s.gaveUp || atEnd {
 		return
 	}
-	pace := rep.CheckpointInterval
-	if r.Record().Throttled {
-		pace = min(pace, slowCheckpoint)
-	}
+	pace := r.interval()
 	if same && through(peer.Seq(s.put[s.second()].seq)) {
 		pace *= idlePace
 	}
