@@ -75,12 +75,7 @@ func TestRestoredAndWritten(t *testing.T) {
 func TestRestoredBeforeAnyRequest(t *testing.T) {
 	for n := 1; ; n++ {
 		w := newWorld(t)
-		for _, id := range []string{"d", "e", "f"} {
-			w.write(id, fmt.Sprintf(`{"source":"http://a/%s","target":"http://b/x"}`, id))
-		}
-		backup := w.couch.backup()
-		w.write("d", one)
-		w.couch.page = 1
+		backup := w.hidden()
 		w.start()
 		asked := 0
 		w.fault = func(peer.Op) fault {

@@ -169,17 +169,24 @@ func TestRestoredBeforeRead(t *testing.T) {
 	}
 }
 
+// hidden has three documents in a followed database, whose changes are read page by page, and makes a backup before the
+// change of the first is hidden by another one.
+func (w *world) hidden() *couch {
+	for _, id := range []string{"d", "e", "f"} {
+		w.write(id, fmt.Sprintf(`{"source":"http://a/%s","target":"http://b/x"}`, id))
+	}
+	backup := w.couch.backup()
+	w.write("d", one)
+	w.couch.page = 1
+	return backup
+}
+
 // TestRestoredWithinFeed: a followed database is put back while its changes are read, page by page. The change of the
 // page that was read last is in the backup; one that came earlier was hidden, and is there again.
 func TestRestoredWithinFeed(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		w := newWorld(t)
-		for _, id := range []string{"d", "e", "f"} {
-			w.write(id, fmt.Sprintf(`{"source":"http://a/%s","target":"http://b/x"}`, id))
-		}
-		backup := w.couch.backup()
-		w.write("d", one)
-		w.couch.page = 1
+		backup := w.hidden()
 		k := w.start()
 		put := false
 		w.fault = func(op peer.Op) fault {

@@ -59,7 +59,7 @@ const (
 // stepped judges the runs that a node stops.
 func (o *balancing) stepped(s nodeStep) {
 	var stopped []*run
-	goesOn := s.surveys() // the queue was not seen whole, or runs are lost
+	goesOn := s.partial // the queue was not seen whole, or runs are lost
 	for _, e := range s.effects {
 		switch e := e.(type) {
 		case node.StopRun:

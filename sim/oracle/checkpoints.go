@@ -117,7 +117,6 @@ type lookup struct {
 	begun bool     // the run has asked for a log
 	fresh bool     // the run is another replication than its job was before, which had no log then
 	found bothLogs // as they were then
-	moved string   // session of a log that was found under an older id, and is written under the present one
 }
 
 // called hears of every request of a run before it leaves.
@@ -127,10 +126,6 @@ func (cp *checkpoints) called(c call) {
 	case peer.GetLocal:
 		if !r.lookup.begun && op.ID == r.Base() {
 			r.lookup = lookup{begun: true, fresh: cp.isFresh(r), found: cp.logsOf(r)}
-		}
-	case peer.PutLocal:
-		if head, err := cp.logs.head(op.Body); err == nil && !r.feed.begun {
-			r.lookup.moved = head.session
 		}
 	case peer.ReadChanges:
 		if !r.feed.begun && cp.foundStands(r) {
@@ -157,7 +152,7 @@ func (cp *checkpoints) foundStands(r *run) bool {
 	switch {
 	case r.Record().Reset != 0:
 		return false // S90f tells
-	case l.source != nil && (!r.Replication().UseCheckpoints || r.lookup.moved != "") &&
+	case l.source != nil && (!r.Replication().UseCheckpoints || r.saving.moved) &&
 		(l.source.Log(r.Base()) == nil || l.target.Log(r.Base()) == nil):
 		return false // S95a tells
 	}
@@ -211,7 +206,7 @@ func (cp *checkpoints) checkGoesOn(r *run) {
 // a run over whose log another one wrote its own, or whose source kept its log under an older id: it refused to have it
 // moved.
 func (cp *checkpoints) checkOver(e ending) {
-	kept := e.run.lookup.moved != "" && e.run.saving.lone
+	kept := e.saving.moved && e.saving.lone
 	if !e.completed() || kept || e.run.saving.overwritten() || !cp.asBegun(e.run) ||
 		e.begin.source.Start() != e.begin.startS {
 		return

@@ -51,6 +51,7 @@ func (c *chronicle) stepped(s nodeStep) {
 			s.p.called = renamed.Name
 		}
 	}
+	s.partial = s.seesPart()
 	c.on.nodeStepped.tell(s)
 	for _, e := range s.effects {
 		if stop, is := e.(node.StopRun); is {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
@@ -27,6 +28,7 @@ var controlSubject = subject{
 		{"S90d", "A job that no pause is left for is not parked for one."},
 		{"S90e", "A wait that a user has ended is over."},
 		{"S90f", "A job starts over only for a user, and the first run after the order begins at the beginning."},
+		{"S90g", "The counters of a run that starts over begin at 0."},
 		{"S91a", "No job is given to a worker once a hold is in force that stops it."},
 		{"S91b", "Jobs that a lifted hold had stopped come back at different times."},
 		{"L10", "Once all holds are lifted, no job is parked for one."},
@@ -195,11 +197,17 @@ func (k *control) checkReleased(l landing) {
 	}
 }
 
-// checkStart is S90f, for the first request of a run for changes.
+// checkStart is S90f and S90g, for the first request of a run for changes.
 func (k *control) checkStart(c call) {
 	op, reads := c.op.(peer.ReadChanges)
+	if !reads || c.feed.begun {
+		return
+	}
+	if counts := c.Info().Counters; c.Record().Reset != 0 && counts != (checkpoint.Counters{}) {
+		k.Fail("S90g", "%s starts over, and begins with %+v", c.run, counts)
+	}
 	o := k.orders[c.JobID()]
-	if !reads || c.feed.begun || o == nil || o.reset == 0 || c.Began() < o.reset {
+	if o == nil || o.reset == 0 || c.Began() < o.reset {
 		return
 	}
 	want := peer.Zero

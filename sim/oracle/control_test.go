@@ -4,12 +4,14 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv/ryw"
 	"couchrelay/core/node"
 	"couchrelay/core/peer"
+	"couchrelay/core/replication"
 	"couchrelay/sim/world"
 )
 
@@ -156,5 +158,22 @@ func TestStartOver(t *testing.T) {
 		{"from elsewhere", begins(true, "5"), "S90f"},
 		{"the second from elsewhere", begins(true, peer.Zero, "5"), ""},
 		{"without an order", begins(false, "5"), ""},
+	})
+}
+
+// TestCountersOfStart: a run that is to start over counts from 0, and any other may go on.
+func TestCountersOfStart(t *testing.T) {
+	begins := func(reset instant.Time, counts checkpoint.Counters) func(*rig) {
+		return func(r *rig) {
+			run := r.run(nil)
+			run.Record().Reset = reset
+			run.SetInfo(replication.Info{Counters: counts})
+			r.call(run, read)
+		}
+	}
+	check(t, &controlSubject, []case_{
+		{"those of before", begins(1, checkpoint.Counters{DocsRead: 1}), "S90g"},
+		{"from 0", begins(1, checkpoint.Counters{}), ""},
+		{"a run that goes on", begins(0, checkpoint.Counters{DocsRead: 1}), ""},
 	})
 }

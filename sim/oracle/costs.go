@@ -163,13 +163,10 @@ func (m *moved) fetched(docs []peer.FetchedDoc, heavy int) {
 	}
 }
 
-// An idle run looks after its databases and its logs in the time of ten checkpoints, but not within a minute. One whose
-// batches take long may ask both sides three times how long a round trip takes, after ten seconds.
+// A run whose batches take long may ask both sides three times how long a round trip takes, after ten seconds.
 const (
-	lookedAfter = 10
-	notWithin   = time.Minute
-	triedAfter  = 10 * time.Second
-	tries       = 3
+	triedAfter = 10 * time.Second
+	tries      = 3
 	// quickReads is how often a source that does not wait for changes is asked in ten seconds after it had some: each
 	// pause is twice as long as the one before, from a quarter of a second on.
 	quickReads = 6
@@ -183,11 +180,8 @@ const (
 // While there are no changes it reads the feed every ten seconds.
 func (r *run) demanded(took time.Duration, heavy int) (n [errands]int) {
 	m, rep, batch := &r.spent.moved, r.Replication(), r.Replication().WorkerBatchSize
-	pause := rep.CheckpointInterval
-	if r.Record().Throttled {
-		pause = min(pause, slowCheckpoint)
-	}
-	intervals, looks := 1+int(took/pause), int(took/max(lookedAfter*pause, notWithin))
+	pause := r.interval()
+	intervals, looks := 1+int(took/pause), int(took/r.lookInterval())
 	n[openings] = 3 + 2*looks
 	if r.batches() > r.workers() {
 		n[openings] += 2 * tries * min(m.lists, 1+int(took/triedAfter))

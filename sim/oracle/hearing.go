@@ -131,6 +131,7 @@ type nodeStep struct {
 	p       *process
 	ev      node.Event
 	effects []node.Effect
+	partial bool // see seesPart
 }
 
 // call is a request of a run that is about to leave.
@@ -167,6 +168,7 @@ type ending struct {
 	asked peer.Op
 	ev    replication.Event
 	end   replication.End
+	tally replication.Tally
 }
 
 // completed reports whether the run had done all.
@@ -223,7 +225,7 @@ func (c *chronicle) seeNode(f world.Fact) {
 			c.boot(f.Node)
 		}
 	case world.NodeStepped:
-		c.stepped(nodeStep{c.process(f.Node), f.Event, f.Effects})
+		c.stepped(nodeStep{p: c.process(f.Node), ev: f.Event, effects: f.Effects})
 	case world.Answered:
 		c.on.answered.tell(f)
 	case world.AskFailed:
@@ -257,7 +259,7 @@ func (c *chronicle) seeRun(f world.Fact) {
 	case world.RunProgressed:
 		c.on.runTells.tell(telling{c.of[f.Run], f.Asked, f.Info})
 	case world.RunSaidEnd:
-		c.on.runSaidEnd.tell(ending{c.of[f.Run], f.Asked, f.Event, f.End})
+		c.on.runSaidEnd.tell(ending{c.of[f.Run], f.Asked, f.Event, f.End, f.Tally})
 	case world.RunStepped:
 		c.on.runStepped.tell(runStep{c.of[f.Run], f.Asked, f.Event, f.Effects})
 	}

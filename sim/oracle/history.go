@@ -104,7 +104,7 @@ func (hs *histories) checkLog(f world.LogWritten) {
 		found.restoredS != found.source.Restored() || found.restoredT != found.target.Restored() ||
 		!hs.ownLog(r, peer.Source, found.source, found.textS, f.ID) ||
 		!hs.ownLog(r, peer.Target, found.target, found.textT, f.ID) ||
-		!slices.Contains(r.saving.put[:], now) {
+		now != r.saving.made {
 		return
 	}
 	hs.checkNew(r, f.DB, now)
@@ -133,12 +133,8 @@ func (hs *histories) ownLog(r *run, side peer.Side, db *peers.DB, found, base st
 
 // checkNew is S21a: a checkpoint that says nothing new is work for both servers, and makes the log forget
 // older ones. The same one may be written again when its answer was lost, and a source that repeats changes
-// has the run come to the same sequence twice. A log that was found under an older id says nothing of this run
-// when it is written under the present one, before the run reads changes.
+// has the run come to the same sequence twice.
 func (hs *histories) checkNew(r *run, db *peers.DB, now entry) {
-	if !r.feed.begun {
-		return
-	}
 	source, before := r.lookup.found.source, r.history.last[db]
 	if r.history.last == nil {
 		r.history.last = map[*peers.DB]entry{}

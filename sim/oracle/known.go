@@ -97,11 +97,17 @@ type run struct {
 	rate     callRate
 	failures failures
 	attempts
+	atLogs
+	stall   stall
+	reports reports
+}
+
+// atLogs is what a run does with its logs.
+type atLogs struct {
 	lookup  lookup
 	history history
 	saving  saving
-	stall   stall
-	reports reports
+	looking looking
 }
 
 // attempts are what a run tries again, by the text of the request.

@@ -10,7 +10,6 @@ import (
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/node"
-	"couchrelay/core/peer"
 	"couchrelay/core/replication"
 )
 
@@ -196,10 +195,7 @@ func (l *lives) checkAnswer(r *run, e replication.End) {
 		SessionID string `json:"session_id"`
 		NoChanges bool   `json:"no_changes"`
 	}
-	wrote, idle := r.saving.put[peer.Target].session, r.counts.rows == 0
-	if wrote == r.lookup.moved {
-		wrote = ""
-	}
+	wrote, idle := r.saving.made.session, r.counts.rows == 0
 	err := json.Unmarshal(e.Result, &answer)
 	if err != nil || wrote != "" && answer.SessionID != wrote || answer.NoChanges != idle {
 		l.Fail("S29k", "run %d of %s wrote log %q, read nothing: %v, and answers %s",

@@ -231,10 +231,10 @@ func TestLifeOfRuns(t *testing.T) {
 	wrote := func(r *rig) *world.Run {
 		run := r.run(nil)
 		known := r.o.of[run]
-		known.saving.put[peer.Target].session, known.counts.rows = "a", 1
+		known.saving.made.session, known.counts.rows = "a", 1
 		return run
 	}
-	check(t, &lifeSubject, []case_{
+	check(t, along(&lifeSubject, &savingKept), []case_{
 		{"counts its own", fresh(2), ""},
 		{"counts another's too", fresh(5), "S16d"},
 		{"goes on from a checkpoint", func(r *rig) {
@@ -255,9 +255,10 @@ func TestLifeOfRuns(t *testing.T) {
 			says(r, wrote(r), replication.Completed, `{"session_id":"b"}`)
 		}, "S29k"},
 		{"answers without the log that it found under an older id", func(r *rig) {
-			run := wrote(r)
-			r.o.of[run].lookup.moved = "a"
-			says(r, run, replication.Completed, `{}`)
+			s := r.looksIn(nil)
+			s.puts(peer.Target, s.log("a", from, nil))
+			r.o.of[s.run].counts.rows = 1
+			says(r, s.run, replication.Completed, `{}`)
 		}, ""},
 		{"answers nothing", func(r *rig) { says(r, wrote(r), replication.Completed, ``) }, "S29k"},
 		{"is not completed", func(r *rig) { says(r, wrote(r), replication.Stopped, ``) }, ""},

@@ -57,6 +57,14 @@ func (r *run) workers() int {
 	return r.Replication().WorkerProcesses
 }
 
+// interval is how long the run leaves between checkpoints.
+func (r *run) interval() time.Duration {
+	if r.Record().Throttled {
+		return min(r.Replication().CheckpointInterval, slowCheckpoint)
+	}
+	return r.Replication().CheckpointInterval
+}
+
 // connections is how many requests the run may have in flight to one side.
 func (r *run) connections() int {
 	rep := r.Replication()

@@ -103,8 +103,8 @@ var subjects = []*subject{
 	&makingSubject,
 	&retrySubject, &limitSubject, &bulkSubject, &packingSubject, &counterSubject, &backlogSubject, &copySubject,
 	&refusedSubject, &verdictSubject, &triedAgainSubject,
-	&historySubject, &checkpointSubject, &savingSubject, &feedSubject, &stallSubject, &completenessSubject,
-	&reportSubject, &quietSubject, &protocolSubject,
+	&historySubject, &checkpointSubject, &savingSubject, &lookSubject, &feedSubject, &stallSubject,
+	&completenessSubject, &reportSubject, &quietSubject, &protocolSubject,
 	&queueSubject, &sequenceSubject, &databaseSubject, &followingSubject, &settlingSubject, &probingSubject,
 	&storySubject, &costSubject, &emptyingSubject,
 }

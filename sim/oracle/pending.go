@@ -17,13 +17,14 @@ var backlogSubject = subject{
 		{"S23a", "A run whose source told how many changes are to come tells of a number."},
 		{"S23b", "A job tells of no fewer pending changes than there are."},
 		{"S23c", "A run that has done all its source has tells of no pending changes."},
+		{"S23d", "A run whose source does not tell how many changes are to come asks for that once."},
 		{"S30x", "A run has its source count the changes to come every 30 seconds at most."},
 	},
 	begin: func(c *chronicle) {
 		bl := &backlogs{c}
 		c.on.runCalls.add(func(c call) {
 			if op, is := c.op.(peer.CountPending); is {
-				bl.checkSeldom(c.run, op)
+				bl.checkAsked(c.run, op)
 			}
 		})
 		c.on.runReplied.add(func(a reply) { a.backlog.note(a.Reply, a.counts.rows, c.w.Now()) })
@@ -39,6 +40,7 @@ type backlog struct {
 	rows     int64        // that had been read when it was
 	ended    bool         // the feed has ended since, so that the number is of no use
 	answered instant.Time // when the source last answered with a number; 0 when it never did
+	untold   bool         // the source has answered that it does not tell
 	known    instant.Time // since when the run knows a number; 0 while it does not
 	left     int64        // that number, less the rows that have come since the question
 }
@@ -47,9 +49,12 @@ type backlog struct {
 // view's rebuild.
 const countEvery = 30 * time.Second
 
-// checkSeldom is S30x, and notes the question. The same question may be repeated, as after a failure.
-func (bl *backlogs) checkSeldom(r *run, op peer.CountPending) {
+// checkAsked is S23d and S30x, and notes the question. The same question may be repeated, as after a failure.
+func (bl *backlogs) checkAsked(r *run, op peer.CountPending) {
 	b := &r.backlog
+	if b.untold {
+		bl.Fail("S23d", "%s asks how many changes are to come, and its source has said that it does not tell", r)
+	}
 	if op.Since == b.asked {
 		return
 	}
@@ -64,7 +69,7 @@ func (b *backlog) note(reply peer.Reply, rows int64, now instant.Time) {
 	switch got := reply.Result.(type) {
 	case peer.Pending:
 		if !b.ended {
-			b.answered = now
+			b.answered, b.untold = now, got.Count < 0
 		}
 		b.known, b.left = now, got.Count-(rows-b.rows)
 	case peer.Changes:

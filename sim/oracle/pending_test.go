@@ -41,6 +41,17 @@ func TestBacklogs(t *testing.T) {
 			r.call(run, peer.CountPending{Since: since})
 		}
 	}
+	// untold has the source answer that it does not tell, and be asked once more.
+	untold := func(between func(*rig, *world.Run)) func(*rig) {
+		return func(r *rig) {
+			run := r.run(nil)
+			id := r.call(run, count)
+			between(r, run)
+			r.answer(run, id, count, peer.Reply{Result: peer.Pending{Count: -1}})
+			r.pass(countEvery)
+			r.call(run, peer.CountPending{Since: "1"})
+		}
+	}
 	// rest has a run of a source with a document, all of which is done, come to rest.
 	rest := func(info replication.Info) func(*rig) {
 		return func(r *rig) {
@@ -64,5 +75,7 @@ func TestBacklogs(t *testing.T) {
 		{"counted again soon", again(countEvery-time.Second, "1"), "S30x"},
 		{"counted again", again(countEvery, "1"), ""},
 		{"the same question again", again(0, from), ""},
+		{"asked in vain", untold(func(*rig, *world.Run) {}), "S23d"},
+		{"an answer that came too late", untold(func(r *rig, run *world.Run) { r.does(run, read, ended(from)) }), ""},
 	})
 }

@@ -150,7 +150,7 @@ func (rt *retries) brought(r *run, since peer.Seq) string {
 const (
 	firstPause       = 250 * time.Millisecond
 	maxThrottlePause = 25 * time.Second  // after answers 429; other pauses grow to this at least
-	maxPause         = 300 * time.Second // after other failures
+	maxPause         = 300 * time.Second // after other failures, and whatever Retry-After says
 )
 
 // Times for which requests are repeated, as in CouchDB's replicator.
@@ -200,10 +200,15 @@ func (f *failing) pauses(failure *peer.Failure, now instant.Time) {
 	f.alike, f.longest = f.failed, min(firstPause<<min(max(f.allFailed-1, 0), 20), maxPause)
 }
 
-// noteFailing notes a request that failed. No pause is known after a failure with Retry-After, after one that
-// is final, for requests about documents, since several batches may send the same one, and for opening a
-// database and committing the target's writes, for which there are several reasons. A long poll that was cut
-// begins the count anew.
+// waits notes a failure with Retry-After: the pause is as long as the server asks for, up to a bound.
+func (f *failing) waits(failure *peer.Failure, now instant.Time) {
+	f.at, f.alike = now, 0
+	f.longest = max(min(failure.RetryAfter, maxPause), min(firstPause<<min(f.allFailed, 20), maxPause))
+}
+
+// noteFailing notes a request that failed. No pause is known after a failure that is final, for requests about
+// documents, since several batches may send the same one, and for opening a database and committing the target's
+// writes, for which there are several reasons. A long poll that was cut begins the count anew.
 func (rt *retries) noteFailing(r *run, op peer.Op, f *peer.Failure, cutPoll bool) {
 	if r.failing == nil {
 		r.failing = map[string]failing{}
@@ -220,7 +225,9 @@ func (rt *retries) noteFailing(r *run, op peer.Op, f *peer.Failure, cutPoll bool
 	case peer.Open, peer.DiffRevs, peer.FetchDocs, peer.WriteDocs, peer.CopyDoc:
 	default:
 		switch {
-		case f.RetryAfter > 0 || final:
+		case final:
+		case f.RetryAfter > 0:
+			s.waits(f, rt.w.Now())
 		case cutPoll:
 			s = failing{at: rt.w.Now(), alike: 1}
 		default:

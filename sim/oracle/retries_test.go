@@ -20,6 +20,16 @@ func TestRetries(t *testing.T) {
 			r.pass(pause)
 		}
 	}
+	// waits has a run repeat a request a while after its server has asked for a pause.
+	waits := func(asked, pause time.Duration) func(*rig) {
+		return func(r *rig) {
+			run, f := r.run(nil), status(503)
+			f.RetryAfter = asked
+			r.fails(run, local, f)
+			r.pass(pause)
+			r.call(run, local)
+		}
+	}
 	check(t, along(&retrySubject), []case_{
 		{"80 equal requests in a minute", func(r *rig) {
 			run := r.run(nil)
@@ -76,6 +86,10 @@ func TestRetries(t *testing.T) {
 			r.pass(time.Minute)
 			r.fails(run, local, status(500))
 		}, ""},
+		{"a pause as long as the server asks for", waits(time.Minute, time.Minute), ""},
+		{"a longer pause than the server asks for", waits(time.Minute, time.Minute+2*time.Second), "S28b"},
+		{"five minutes, where the server asks for an hour", waits(time.Hour, maxPause), ""},
+		{"longer, where the server asks for an hour", waits(time.Hour, maxPause+2*time.Second), "S28b"},
 		{"429 for 170 seconds", func(r *rig) {
 			run, pause := r.run(nil), firstPause
 			for range 14 {

@@ -117,7 +117,7 @@ var savingKept = subject{begin: func(c *chronicle) {
 	c.on.logWritten.add(sv.noteWritten)
 	c.on.runCalls.add(func(c call) {
 		if op, is := c.op.(peer.PutLocal); is {
-			c.saving.sends(op, sv.logs)
+			c.saving.sends(op, c.feed.begun, sv.logs)
 		}
 	})
 	c.on.runReplied.add(func(a reply) { a.saving.note(a, c.w.Now()) })

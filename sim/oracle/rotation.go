@@ -52,7 +52,7 @@ func (o *rotations) nodeStepped(s nodeStep) {
 	case node.Accepted:
 		o.checkReturned(s.p, got, s.effects)
 	case node.Surveyed:
-		if s.surveys() || got.Ready == 0 && slotsOf(s.p).excess == 0 {
+		if s.partial || got.Ready == 0 && slotsOf(s.p).excess == 0 {
 			break // the queue was not seen whole; or nothing waits, and these runs move to other nodes
 		}
 		o.noteGivesWay(s.p, got, stopped)

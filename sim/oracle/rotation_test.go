@@ -146,7 +146,7 @@ func TestGaveWay(t *testing.T) {
 			r.survey(o, idle, []int64{waits}, stop(run)...)
 			turn := jobstore.Turn{Place: schedule.Place{Key: queued}}
 			// Only rotations hear of this: turns would ask for the place that the definition gives.
-			r.o.on.nodeStepped[1](nodeStep{r.o.process(r.node(1)), node.Wake{}, []node.Effect{
+			r.o.on.nodeStepped[1](nodeStep{p: r.o.process(r.node(1)), ev: node.Wake{}, effects: []node.Effect{
 				ask(99, node.Requeue{Held: held, Turn: turn}),
 			}})
 		}

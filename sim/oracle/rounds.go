@@ -85,7 +85,7 @@ func (r *rounds) nodeStepped(s nodeStep) {
 		p.ending = 0
 	}
 	seen, sees := done.Result.(node.Surveyed)
-	sees = sees && !s.surveys() // else the node has seen a part of the accounts so far
+	sees = sees && !s.partial // else the node has seen a part of the accounts so far
 	var asks *node.EndRound
 	for _, e := range s.effects {
 		ask, _ := e.(node.Ask)

@@ -51,11 +51,7 @@ var savingSubject = subject{
 
 // saving is how a run saves how far it has come. Only savings change it.
 type saving struct {
-	// put is the checkpoint that the run last sent to a side, there the one of these that was last written,
-	// whole the last one that both sides had, and puts where the last four were that it sent.
-	put, there [2]entry
-	whole      entry
-	puts       []peer.Seq
+	sent
 	// shared is by side whether another run has written its log over the run's since that was last written to the
 	// target: two jobs whose ids differ in create_target or continuous alone have one log. Of a source that stores
 	// none for the run, it is whether another run has written one since the run last saw the log there.
@@ -102,7 +98,7 @@ func (sv *savings) called(c call) {
 			sv.checkPace(r)
 			sv.checkAskedFirst(r, head)
 		}
-		r.saving.sends(op, sv.logs)
+		r.saving.sends(op, r.feed.begun, sv.logs)
 	case peer.Commit:
 		if op.Side == peer.Source || r.saving.unasked {
 			sv.checkDelay(r)
@@ -113,15 +109,6 @@ func (sv *savings) called(c call) {
 	case peer.ReadChanges:
 		r.saving.gaveUp = false
 	}
-}
-
-// sends notes a checkpoint that a side is asked to write.
-func (s *saving) sends(op peer.PutLocal, logs logs) {
-	head, _ := logs.head(op.Body)
-	if at := peer.Seq(head.seq); !slices.Contains(s.puts, at) {
-		s.puts = append(s.puts[max(0, len(s.puts)-3):], at)
-	}
-	s.put[op.Side] = head
 }
 
 // begins notes the progress when a checkpoint began: with the question to the source to make its writes
@@ -150,8 +137,8 @@ func (s *saving) note(a reply, now instant.Time) {
 		if f := a.Failure; f != nil && !s.noteReadOnly(op, f) {
 			s.unsaved = s.unsaved || a.stopped || f.Status == 409
 		}
-		if put, is := op.(peer.PutLocal); is && a.feed.begun && a.Failure == nil && put.Side == s.second() {
-			s.at = now // what was found under an older id, and written under the present one, is no checkpoint
+		if put, is := op.(peer.PutLocal); is && s.made != (entry{}) && a.Failure == nil && put.Side == s.second() {
+			s.at = now
 		}
 	}
 	s.rested = now
@@ -271,10 +258,7 @@ func (sv *savings) checkPace(r *run) {
 	if s.at == 0 || r.stopped || s.gaveUp || atEnd {
 		return
 	}
-	pace := rep.CheckpointInterval
-	if r.Record().Throttled {
-		pace = min(pace, slowCheckpoint)
-	}
+	pace := r.interval()
 	if same && through(peer.Seq(s.put[s.second()].seq)) {
 		pace *= idlePace
 	}

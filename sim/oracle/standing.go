@@ -44,13 +44,25 @@ func (s *sight) saw(order schedule.Order, accounts []schedule.Account, last bool
 	}
 }
 
-// surveys reports whether a node asks for a part of the queue in a step.
-func (s *nodeStep) surveys() bool {
+// seesPart reports whether a node has seen a part of the queue in a step, and asks for the next one: for jobs behind
+// those, or for accounts that it has not asked for. A node that stood still may see the end of a survey and begin
+// another one in a step.
+func (s *nodeStep) seesPart() bool {
+	done, _ := s.ev.(node.Done)
+	if _, sees := done.Result.(node.Surveyed); !sees {
+		return false
+	}
 	return slices.ContainsFunc(s.effects, func(e node.Effect) bool {
 		ask, _ := e.(node.Ask)
-		_, is := ask.Request.(node.Survey)
-		return is
+		q, is := ask.Request.(node.Survey)
+		return is && (q.Behind != "" || len(q.Accounts) > 0 && !s.p.sight.askedFor(q.Accounts[0]))
 	})
+}
+
+// askedFor reports whether the present survey has asked for an account.
+func (s *sight) askedFor(account string) bool {
+	_, seen := s.parts[account]
+	return seen || slices.Contains(s.asked, account)
 }
 
 // standing is where the job of a run stands by the definition, worked out in floating point from its

@@ -81,9 +81,8 @@ func (t *turns) nodeStepped(s nodeStep) {
 	if done.Fault == node.StoreDown && done.ID == p.sight.survey {
 		p.sight.again = true
 	}
-	seen, goesOn := done.Result.(node.Surveyed)
-	if goesOn {
-		t.surveyed(p, seen, !s.surveys())
+	if seen, is := done.Result.(node.Surveyed); is {
+		t.surveyed(p, seen, !s.partial)
 	}
 	for _, e := range s.effects {
 		ask, is := e.(node.Ask)
@@ -93,7 +92,7 @@ func (t *turns) nodeStepped(s nodeStep) {
 		t.checkTurn(p, ask.Request)
 		if q, is := ask.Request.(node.Survey); is {
 			t.checkSurvey(p, q)
-			p.sight.asks(q, ask.ID, !goesOn && !p.sight.again, t.w.Now())
+			p.sight.asks(q, ask.ID, !s.partial && !p.sight.again, t.w.Now())
 		}
 	}
 }

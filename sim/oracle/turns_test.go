@@ -90,6 +90,12 @@ func TestTurns(t *testing.T) {
 		{"while others waited for free slots", ends(fifoOrder, idle, crowd[1:], turn(0, present)), ""},
 		{"owes too little", ends(fifoOrder, idle, crowd, turn(time.Minute-1, present)), "S9e"},
 		{"owes too much", ends(fifoOrder, idle, nil, turn(1, present)), "S9e"},
+		{"while others waited, as a survey told whose answer came as the next was due", func(r *rig) {
+			r.runAt("job", 7, nil)
+			r.survey(fifoOrder, idle, crowd, ask(98, node.Survey{First: 100, Accounts: []string{anAccount}}))
+			r.pass(time.Minute)
+			r.step(node.Wake{}, ask(99, node.Requeue{Held: held, Turn: turn(time.Minute, present)(r)}))
+		}, ""},
 		{"stands elsewhere under fifo", ends(fifoOrder, idle, nil, turn(0, at(7))), "S10i"},
 		{"stands at its account's tag", ends(tagsOrder, tail, nil, turn(0, at(12))), ""},
 		{"stands elsewhere under tags", ends(tagsOrder, tail, nil, turn(0, at(13))), "S10i"},

@@ -44,6 +44,10 @@ func early(f Fault) *peer.Failure {
 		return answer(500, "unknown_error", "undefined")
 	case Unavailable:
 		return answer(503, "service_unavailable", "")
+	case Maintenance:
+		f := answer(503, "service_unavailable", "")
+		f.RetryAfter = 10 * time.Minute
+		return f
 	case HTML:
 		return &peer.Failure{Kind: peer.Malformed, Reason: "HTML"}
 	}

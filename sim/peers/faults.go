@@ -26,6 +26,7 @@ const (
 	RetryAfter   Fault = "http-429-retry-after"
 	ServerError  Fault = "http-500"
 	Unavailable  Fault = "http-503"
+	Maintenance  Fault = "http-503-retry-after"
 	ErrorAfter   Fault = "http-500-after"
 	HTML         Fault = "http-html"
 	Truncated    Fault = "http-truncated"
@@ -73,6 +74,7 @@ var Catalogue = []Entry{
 	{RetryAfter, "servers", "answer", "429 with Retry-After"},
 	{ServerError, "servers", "answer", "500"},
 	{Unavailable, "servers", "answer", "503"},
+	{Maintenance, "servers", "answer", "503 with a Retry-After of ten minutes"},
 	{ErrorAfter, "servers", "answer to a write", "500, though it took effect"},
 	{HTML, "servers", "answer", "a proxy's page instead of JSON"},
 	{Truncated, "servers", "answer to a read", "a part, then the connection breaks"},
@@ -95,7 +97,7 @@ var Catalogue = []Entry{
 // RequestFaults lists the faults that a request can have.
 func RequestFaults(op peer.Op) []Fault {
 	all := []Fault{Refused, NoSuchHost, BadTLS, ResetBefore, ResetAfter, LostBefore, LostAfter, Slow, Unauthorized, Forbidden, Timeout408,
-		Teapot, Throttled, RetryAfter, ServerError, Unavailable, HTML}
+		Teapot, Throttled, RetryAfter, ServerError, Unavailable, Maintenance, HTML}
 	switch op.(type) {
 	case peer.ReadChanges:
 		return append(all, Truncated, Repeats, LosesPending, FeedStalls, FeedPauses)

@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -78,7 +79,7 @@ func (db *DB) putLocal(op peer.PutLocal) (peer.Result, *peer.Failure) {
 	found := db.getLocal(op.ID)
 	switch {
 	case db.Deny[Logs] != nil:
-		return nil, answer(db.Server.RefusesLogs, "forbidden", "This database is only there to be read.")
+		return nil, answer(cmp.Or(db.Server.RefusesLogs, 403), "forbidden", "This database is only there to be read.")
 	case found.Rev == op.Rev:
 	case !db.Server.LaxLocals:
 		return nil, answer(409, "conflict", "Document update conflict.")

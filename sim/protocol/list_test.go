@@ -72,7 +72,10 @@ func TestListed(t *testing.T) {
 // run finds its own log then, which has nothing of the one that was there before. It may as well find the log
 // of a third run: the target's log counts alone, and the run may also take the source for another one.
 func TestOwnLogOfReadOnlySource(t *testing.T) {
-	readOnly := func(found string, ends bool) func(c *talk) {
+	drops := func(put *peer.PutLocal) { put.Body = []byte(madeFor("2", logAt("s2", 2, "0"))) }
+	keeps := func(*peer.PutLocal) {}
+	// but is what the run's next checkpoint is; without it the run ends.
+	readOnly := func(found string, but func(*peer.PutLocal)) func(c *talk) {
 		return func(c *talk) {
 			c.opened()
 			c.finds(peer.Source, logAt("other", 5, "0"))
@@ -93,7 +96,7 @@ func TestOwnLogOfReadOnlySource(t *testing.T) {
 			}
 			c.does(peer.GetLocal{Side: peer.Source, ID: "base"},
 				peer.Local{Found: true, Rev: "0-2", Body: []byte(found)})
-			if ends {
+			if but == nil {
 				c.ends(replication.Crashed, "checkpoint_commit_failure")
 				return
 			}
@@ -101,16 +104,17 @@ func TestOwnLogOfReadOnlySource(t *testing.T) {
 				peer.Changes{Rows: []peer.Change{row(2, "b", "1-b")}, End: true, LastSeq: seq(2)})
 			c.copiesDoc("b", "1-b")
 			c.durable()
-			log := logAt("s2", 2, "0")
-			c.asks(peer.PutLocal{Side: peer.Target, ID: "base", Rev: "0-1",
-				Body: []byte(log[:len(log)-1] + `,"instance_start_time":"2"}`)})
+			next := second(1, 2)
+			but(&next)
+			c.asks(next)
 		}
 	}
 	check(t, []conversation{
-		{"its own log", spec.Replication{Continuous: true}, readOnly("", false), legal},
-		{"another run's log", spec.Replication{Continuous: true}, readOnly(logAt("third", 5, "0"), false), legal},
+		{"its own log", spec.Replication{Continuous: true}, readOnly("", keeps), legal},
+		{"its own log, and it drops that", spec.Replication{Continuous: true}, readOnly("", drops), Logging},
+		{"another run's log", spec.Replication{Continuous: true}, readOnly(logAt("third", 5, "0"), drops), legal},
 		{"another run's log, and it gives up", spec.Replication{Continuous: true},
-			readOnly(logAt("third", 5, "0"), true), legal},
+			readOnly(logAt("third", 5, "0"), nil), legal},
 	})
 }
 

@@ -42,8 +42,12 @@ type point struct {
 // changes again, its sequence is that of more than one.
 type span struct{ first, last int }
 
-// maxHistory is how many checkpoints a log has at most.
-const maxHistory = 50
+// maxHistory is how many checkpoints a log has at most, and maxOthers how many logs of other runs a run may write its
+// own over: one that wrote over any number would do so for ever, against another replicator that does the same.
+const (
+	maxHistory = 50
+	maxOthers  = 3
+)
 
 // begin begins with what the logs say.
 func (s *saving) begin(r *Run) {
@@ -171,6 +175,8 @@ func (r saver) puts(op peer.PutLocal) error {
 		return breach(Covering, "it asks to %s, and writes no checkpoints", op)
 	case op.ID != r.base || op.Rev != at.rev:
 		return breach(Logging, "it asks to %s, and its log is %s, in revision %q", op, r.base, at.rev)
+	case s.others > maxOthers:
+		return breach(Logging, "it writes a log, and has met those of other runs %d times", s.others)
 	case put.fails || len(put.history) == 0 || put.session() == "":
 		return breach(Logging, "it writes no log: %s", op.Body)
 	case put.session() != p.session && op.Side == peer.Source:
@@ -238,7 +244,7 @@ func (r saver) saysRight(op peer.PutLocal, at *side, put *log) error {
 		return breach(Logging, "it writes a log for the database of %q to that of %q", put.made, at.start)
 	case op.Side == peer.Target && put.lone != nil && !r.start.alone:
 		return breach(Logging, "it writes that its source stores no logs, and it was not told so")
-	case s.agreed != "" && !r.start.alone && !put.has(s.agreed):
+	case s.agreed != "" && !put.has(s.agreed):
 		return breach(Logging, "it drops the checkpoint %s, where both sides agree, from its log", s.agreed)
 	}
 	for _, old := range put.history[1:] {
@@ -281,11 +287,12 @@ func (r saver) logIsThere(on peer.Side, l log, rev string) {
 	}
 }
 
-// whole notes a checkpoint that is where it has to be.
+// whole notes a checkpoint that is where it has to be. While the source stores none, both logs agree at an older one.
 func (r saver) whole() {
 	s := &r.save
-	s.point.whole = true
-	s.agreed = s.point.session
+	if s.point.whole = true; s.point.there == [2]bool{true, true} {
+		s.agreed = s.point.session
+	}
 	s.saved = s.point.at
 	r.feed.forget(s.saved.first)
 }
@@ -301,8 +308,13 @@ func (r saver) gotLogAgain(op peer.GetLocal, got peer.Local) {
 		return
 	}
 	l := r.readLog(got.Body)
-	if op.Side == peer.Target && !l.has(s.agreed) {
+	switch {
+	case op.Side == peer.Target && !l.has(s.agreed):
 		s.agreed = "" // another run has dropped it already
+	case op.Side == peer.Source && r.start.alone && l.session() == p.session:
+		s.agreed = p.session // the source has taken it before it refused
+	case op.Side == peer.Source && r.start.alone && l.session() != s.agreed:
+		s.agreed = "" // another run has written there
 	}
 	open := p.session != "" && (!p.whole || !p.there[peer.Target])
 	switch {

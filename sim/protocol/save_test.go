@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -9,9 +10,9 @@ import (
 	"couchrelay/core/spec"
 )
 
-// second puts a checkpoint on the target that follows the one of saves(2).
-func second(n int) peer.PutLocal {
-	op := put(peer.Target, 2)
+// second puts a checkpoint on the target that follows the one of saves(first).
+func second(first, n int) peer.PutLocal {
+	op := put(peer.Target, first)
 	last := string(op.Body[strings.Index(string(op.Body), `[{`)+1 : strings.Index(string(op.Body), `]`)])
 	log := strings.ReplaceAll(logAt("s2", n, "0"), "}]", "},"+last+"]")
 	return peer.PutLocal{Side: peer.Target, ID: "base", Rev: "0-1", Body: []byte(madeFor("2", log))}
@@ -85,7 +86,7 @@ func TestSaving(t *testing.T) {
 			c.copiesDoc("b", "1-b")
 			c.saves(2) // at the first b, or at the last
 			c.durable()
-			c.asks(second(1))
+			c.asks(second(2, 1))
 		}, legal},
 		{"back without being told again", spec.Replication{}, func(c *talk) {
 			c.begun(a, b)
@@ -93,13 +94,58 @@ func TestSaving(t *testing.T) {
 			c.copiesDoc("b", "1-b")
 			c.saves(2)
 			c.durable()
-			c.asks(second(1))
+			c.asks(second(2, 1))
 		}, Covering},
 		{"another database", spec.Replication{}, func(c *talk) {
 			done(c)
 			c.does(peer.Commit{Side: peer.Source}, peer.Committed{InstanceStartTime: "3"})
 			c.asks(put(peer.Target, 1))
 		}, Covering},
+	})
+}
+
+// TestOthersLogs: a run may write its log over three of other runs.
+func TestOthersLogs(t *testing.T) {
+	over := func(n int) func(*talk) {
+		return func(c *talk) {
+			c.begun(row(1, "a", "1-a"))
+			c.copiesDoc("a", "1-a")
+			c.durable()
+			c.fails(put(peer.Target, 1), 409)
+			for i := range n {
+				other := peer.Local{Found: true, Rev: fmt.Sprintf("0-%d", i+1)}
+				other.Body = []byte(logAt(fmt.Sprint("other", i), 1, "0"))
+				c.does(peer.GetLocal{Side: peer.Target, ID: "base"}, other)
+				again := put(peer.Target, 1)
+				again.Rev = other.Rev
+				c.fails(again, 409)
+			}
+		}
+	}
+	check(t, []conversation{
+		{"three", spec.Replication{}, over(maxOthers), legal},
+		{"four", spec.Replication{}, over(maxOthers + 1), Logging},
+	})
+}
+
+// TestSourceStopsStoring: the checkpoint that the source has taken before it stored no more stays in the target's log.
+func TestSourceStopsStoring(t *testing.T) {
+	writes := func(next peer.PutLocal) func(*talk) {
+		return func(c *talk) {
+			c.begun(row(1, "a", "1-a"), row(2, "b", "1-b"))
+			c.copiesDoc("a", "1-a")
+			c.saves(1)
+			c.copiesDoc("b", "1-b")
+			c.does(peer.Commit{Side: peer.Target}, peer.Committed{InstanceStartTime: "2"})
+			c.fails(peer.Commit{Side: peer.Source}, 403)
+			c.asks(next)
+		}
+	}
+	dropping := second(1, 2)
+	dropping.Body = []byte(madeFor("2", logAt("s2", 2, "0")))
+	check(t, []conversation{
+		{"it stays", spec.Replication{}, writes(second(1, 2)), legal},
+		{"the run drops it", spec.Replication{}, writes(dropping), Logging},
 	})
 }
 

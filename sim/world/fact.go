@@ -152,6 +152,7 @@ type (
 		Asked peer.Op
 		Event replication.Event
 		End   replication.End
+		Tally replication.Tally
 	}
 	// RunStepped is a step of a run that goes on, after its effects were performed. Asked is the request that
 	// the event answers, or nil.

@@ -31,6 +31,7 @@ const (
 	NodeJump       = "node-jump"
 	NetSwizzle     = "net-swizzle"
 	ServerRestarts = "server-restarts"
+	ReadOnly       = "server-read-only"
 	DBRecreated    = "db-recreated"
 
 	PasswordChanged = "server-password-changed"
@@ -95,6 +96,8 @@ var faults = []fault{
 		"a server answers 429 to everything, or to all requests of one kind, for a while"},
 	{"server-redirects", "servers", aServer, serverTrouble, seldom, redirectRequests,
 		"a server redirects all requests, or those of one method, for a while: elsewhere, in a circle or nowhere"},
+	{ReadOnly, "servers", aServer, between(time.Minute, time.Hour), 5 * seldom, refuseLogs,
+		"a server's sources take no more checkpoints for a while"},
 	{"server-locks-out", "servers", aServer, serverTrouble, seldom, (*deed).serverLocksOut,
 		"a server answers 401 to everything for a while"},
 	{PasswordChanged, "servers", aServer, nil, seldom, changePassword,

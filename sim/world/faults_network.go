@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"time"
 
+	"couchrelay/core/docs"
 	"couchrelay/core/peer"
 	"couchrelay/sim/peers"
 )
@@ -100,6 +101,18 @@ func redirectRequests(d *deed) {
 	lasts, _ := d.beginAtServer(d.lasts())
 	st := d.w.net.states[d.server]
 	st.redirects, st.moved = r, d.w.Engine.Now().Add(lasts)
+}
+
+// refuseLogs takes the right to write to sources from replications.
+func refuseLogs(d *deed) {
+	lasts, _ := d.beginAtServer(d.lasts())
+	for _, db := range d.server.DBs() {
+		if !isSource(db.Name) || db.Deny[peers.Logs] != nil {
+			continue
+		}
+		db.Deny[peers.Logs] = docs.Forbidden("read only")
+		d.w.Engine.After(lasts, nil, "checkpoints taken again", func() { delete(db.Deny, peers.Logs) })
+	}
 }
 
 func (d *deed) serverLocksOut() {

@@ -31,6 +31,7 @@ type Run struct {
 // machine is what a run's machine tells of itself.
 type machine interface {
 	Info() replication.Info
+	Tally() replication.Tally
 	Deadline() instant.Time
 }
 
@@ -130,7 +131,7 @@ func (r *Run) perform(asked peer.Op, ev replication.Event, e replication.Effect)
 		p.w.emit(RunProgressed{r, asked, e.Info})
 	case replication.End:
 		r.ending = e
-		p.w.emit(RunSaidEnd{r, asked, ev, e})
+		p.w.emit(RunSaidEnd{r, asked, ev, e, r.machine.Tally()})
 		p.w.emit(RunEnded{r})
 	}
 }

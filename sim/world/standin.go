@@ -111,8 +111,9 @@ func (r *Run) Keep(id uint64) { r.pair.Keep(id) }
 // told is a machine that tells this of itself, and waits for nothing.
 type told replication.Info
 
-func (t told) Info() replication.Info { return replication.Info(t) }
-func (t told) Deadline() instant.Time { return instant.Never }
+func (t told) Info() replication.Info   { return replication.Info(t) }
+func (t told) Tally() replication.Tally { return replication.Tally{} }
+func (t told) Deadline() instant.Time   { return instant.Never }
 
 // SetInfo has a run's machine tell this of itself.
 func (r *Run) SetInfo(i replication.Info) { r.machine = told(i) }

@@ -74,6 +74,9 @@ func Swarm(seed uint64, p Profile) Config {
 	if hurry := prng.Fork(seed, "hurry"); hurry.Intn(8) == 7 {
 		c.CheckpointInterval = time.Duration(100+hurry.Intn(900)) * time.Millisecond
 	}
+	if c.Rates[ReadOnly] > 0 { // runs write many checkpoints, some of them before their sources store no more
+		c.CheckpointInterval = min(c.CheckpointInterval, 2*time.Second)
+	}
 	if urls := prng.Fork(seed, "urls"); urls.Intn(300) == 0 { // few and short: they cost a hundred times as much
 		c.LongURLs = 60 + 10*urls.Intn(5)
 		c.Jobs, c.Duration = 20, p.Duration/6 // the records are more than a transaction may write
@@ -204,8 +207,9 @@ func (c *Config) drawRates(r *prng.Source, seed uint64) {
 
 // later are faults that came when seeds were in use. Each draws from a stream of its own, so that worlds without it
 // are as they were.
-var later = []string{peers.FeedPauses, peers.FeedStalls, "db-purged", "db-sequence-jumps", peers.Pauses, peers.Stalls,
-	"net-answers-twice", "net-deaf", "net-narrow", PasswordChanged, "server-redirects"}
+var later = []string{peers.FeedPauses, peers.FeedStalls, "db-purged", "db-sequence-jumps",
+	peers.Maintenance, peers.Pauses, peers.Stalls, "net-answers-twice", "net-deaf", "net-narrow", PasswordChanged,
+	ReadOnly, "server-redirects"}
 
 // drawLater chooses among the later faults of the families that there are.
 func (c *Config) drawLater(drawn map[string]bool, seed uint64) {

@@ -1,0 +1,167 @@
+package replication
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"couchrelay/core/peer"
+)
+
+func TestDesignDocumentsGoAlone(t *testing.T) {
+	w := newWorld(t)
+	w.dbs[peer.Source].write("_design/d", "1-a")
+	w.dbs[peer.Source].write("plain", "1-a")
+	w.refuses["_design/d"] = true
+	w.begin()
+	end := w.wantEnd(Completed, "")
+	if end.Info.DocsWritten != 1 || end.Info.DocWriteFailures != 1 || end.Info.Refusals[0].ID != "_design/d" {
+		t.Errorf("info %+v", end.Info)
+	}
+}
+
+func TestTooLargeIsSplit(t *testing.T) {
+	w := newWorld(t)
+	w.fill(4)
+	w.maxWrite = 1
+	w.tooLarge = "doc2"
+	w.begin()
+	end := w.wantEnd(Completed, "")
+	if end.Info.DocsWritten != 3 || end.Info.DocWriteFailures != 1 || len(w.kept) != 0 {
+		t.Errorf("info %+v, kept %v", end.Info, w.kept)
+	}
+	if r := end.Info.Refusals[0]; r.ID != "doc2" || r.Rev != "1-a" || r.Status != 413 {
+		t.Errorf("refusal %+v", r)
+	}
+}
+
+// A newer leaf may come than the one that was asked for: that is what was refused.
+func TestRefusalNamesWhatCame(t *testing.T) {
+	for _, forbidden := range []bool{false, true} {
+		w := newWorld(t)
+		w.fill(1)
+		if w.refuses["doc0"] = forbidden; !forbidden {
+			w.tooLarge = "doc0"
+		}
+		w.begin()
+		for !strings.HasPrefix(w.calls[len(w.calls)-1], "diff") {
+			w.proceed(first)
+		}
+		w.dbs[peer.Source].write("doc0", "2-b", "1-a")
+		if end := w.wantEnd(Completed, ""); len(end.Info.Refusals) != 1 || end.Info.Refusals[0].Rev != "2-b" {
+			t.Errorf("forbidden %t: refusals %+v", forbidden, end.Info.Refusals)
+		}
+	}
+}
+
+// A target that knows us no longer refuses each document as a validation function does.
+func TestLockedOutLeavesNothingOut(t *testing.T) {
+	w := newWorld(t)
+	w.dbs[peer.Source].write("_design/d", "1-a")
+	w.refuses["_design/d"] = true
+	w.failOn("open target", 2, status(401))
+	w.begin()
+	end := w.wantEnd(Crashed, "unauthorized")
+	if end.Info.DocWriteFailures != 0 || len(w.dbs[peer.Target].local) > 0 {
+		t.Errorf("info %+v, checkpoints %v", end.Info, w.dbs[peer.Target].local)
+	}
+
+	w = newWorld(t)
+	w.dbs[peer.Source].write("_design/d", "1-a")
+	w.refuses["_design/d"] = true
+	w.begin()
+	for w.count("open target") < 2 { // the one at the beginning, and the one after the refusal
+		w.proceed(first)
+	}
+	w.refuses["_design/d"] = false
+	if end := w.wantEnd(Completed, ""); end.Info.DocsWritten != 1 || end.Info.DocWriteFailures != 0 {
+		t.Errorf("info %+v", end.Info)
+	}
+}
+
+func TestMissingStubComesWithAllAttachments(t *testing.T) {
+	w := newWorld(t)
+	w.dbs[peer.Source].write("a", "2-b", "1-a")
+	w.dbs[peer.Target].write("a", "1-a")
+	w.attachments["a"] = true
+	w.odd = func() bool { return true }
+	stubs := 0
+	w.odd = func() bool { stubs++; return stubs == 2 } // the second question is whether a stub is missing
+	w.begin()
+	w.wantEnd(Completed, "")
+	if !w.dbs[peer.Target].has("a", "2-b") {
+		t.Error("the document did not arrive")
+	}
+}
+
+func TestMissingRevisionIsAskedOnceMore(t *testing.T) {
+	w := newWorld(t)
+	w.fill(1)
+	w.attachments["doc0"] = true
+	w.begin()
+	for !strings.HasPrefix(w.calls[len(w.calls)-1], "copy") {
+		w.proceed(first)
+	}
+	delete(w.dbs[peer.Source].parent, "doc0")
+	w.vanished = true
+	began := w.now
+	w.wantEnd(Crashed, `missing_doc: the source announced revisions of document "doc0" that it does not have: 1-a`)
+	if w.now.Sub(began) < defaultMissingPause {
+		t.Error("did not wait for the source")
+	}
+	if len(w.dbs[peer.Source].local) > 0 {
+		t.Error("wrote a checkpoint")
+	}
+}
+
+// TestMissingRevisionsNamedTwice: an answer that names what is missing more than once makes the next question
+// no longer, and an error names a few.
+func TestMissingRevisionsNamedTwice(t *testing.T) {
+	w := newWorld(t)
+	for n := range 40 {
+		w.dbs[peer.Source].write("doc0", fmt.Sprintf("1-%02d", n))
+	}
+	w.attachments["doc0"] = true
+	w.begin()
+	for w.end == nil {
+		i := slices.IndexFunc(w.flying, func(c Call) bool { _, copies := c.Op.(peer.CopyDoc); return copies })
+		if i < 0 {
+			w.proceed(first)
+			continue
+		}
+		call := w.flying[i]
+		op := call.Op.(peer.CopyDoc)
+		if len(op.Revs) > 40 {
+			t.Fatalf("asks for %d of 40 revisions", len(op.Revs))
+		}
+		var copied peer.Copied
+		for _, rev := range append(op.Revs, op.Revs...) {
+			copied.Revs = append(copied.Revs, peer.CopiedRev{Rev: rev, Missing: true})
+		}
+		w.flying = slices.Delete(w.flying, i, i+1)
+		w.step(Reply{ID: call.ID, Reply: peer.Reply{Result: copied}})
+	}
+	w.wantEnd(Crashed, `missing_doc: the source announced revisions of document "doc0" that it does not have: 1-00, 1-01, 1-02, 1-03, 1-04 and 35 more`)
+}
+
+// TestMemoryIsBounded: documents of a megabyte never fill more than the limit.
+func TestMemoryIsBounded(t *testing.T) {
+	for _, limit := range []int{0, 5 << 20} {
+		w := newWorld(t)
+		w.plan.Workers, w.plan.BatchSize, w.plan.Memory = 8, 50, limit
+		w.docSize = 1 << 20
+		w.fill(400)
+		w.begin()
+		for w.end == nil {
+			w.proceed(first)
+			if w.run.work.memory > cmp.Or(limit, DefaultMemory) {
+				t.Fatalf("%d bytes of bodies, and may have %d", w.run.work.memory, limit)
+			}
+		}
+		if w.end.Cause != Completed || w.end.Info.BytesWritten != 400<<20 {
+			t.Errorf("%s, %d bytes", w.end, w.end.Info.BytesWritten)
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package oracle
+
+import (
+	"slices"
+
+	"couchrelay/core/peer"
+)
+
+// sent are the logs that a run has sent, and which of them are checkpoints of its own. Only savings change it.
+type sent struct {
+	// put is the checkpoint that the run last sent to a side, there the one of these that was last written,
+	// whole the last one that both sides had, and puts where the last four were that it sent.
+	put, there [2]entry
+	whole      entry
+	puts       []peer.Seq
+	// made is the last checkpoint that the run made itself, and moved whether it has written a log before it read
+	// changes: one that it found under an older id, and wrote under the present one.
+	made  entry
+	moved bool
+}
+
+// sends notes a checkpoint that a side is asked to write, when the run has begun to read changes or before.
+func (s *sent) sends(op peer.PutLocal, begun bool, logs logs) {
+	head, _ := logs.head(op.Body)
+	if begun {
+		s.made = head
+	} else {
+		s.moved = s.moved || head.session != "" // a reset writes logs without checkpoints
+	}
+	if at := peer.Seq(head.seq); !slices.Contains(s.puts, at) {
+		s.puts = append(s.puts[max(0, len(s.puts)-3):], at)
+	}
+	s.put[op.Side] = head
+}
