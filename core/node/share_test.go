@@ -223,6 +223,22 @@ func TestEveryTurnIsCharged(t *testing.T) {
 	}
 }
 
+// TestRemovedJobIsCharged: until its run has stopped in order.
+func TestRemovedJobIsCharged(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	n := w.start("n1", nil)
+	w.pass(100 * time.Second)
+	w.put("r000", `{"_deleted":true}`)
+	w.pass(2 * time.Second)
+	n.endRun(n.runOf("r000"), replication.Stopped)
+	n.step(Drain{})
+	w.pass(time.Second)
+	if got := w.used("_replicator"); got != 102*time.Second {
+		t.Errorf("charged %s of 102 seconds", got)
+	}
+}
+
 // TestRoundsEnd: under tags, a node ends a round of the queue after eight full turns, once.
 func TestRoundsEnd(t *testing.T) {
 	w := newWorld(t)
