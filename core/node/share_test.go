@@ -239,6 +239,22 @@ func TestRemovedJobIsCharged(t *testing.T) {
 	}
 }
 
+// TestChargesAfterSetBack: a run is charged for all its time though the wall clock goes through some intervals twice.
+func TestChargesAfterSetBack(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	n := w.start("n1", nil)
+	w.pass(10 * time.Minute)
+	n.skew = -5 * time.Minute
+	w.pass(10 * time.Minute)
+	n.step(Drain{})
+	n.endRun(n.runOf("r000"), replication.Stopped)
+	w.pass(time.Second)
+	if got := w.used("_replicator"); got != 20*time.Minute {
+		t.Errorf("charged %s of 20 minutes", got)
+	}
+}
+
 // TestRoundsEnd: under tags, a node ends a round of the queue after eight full turns, once.
 func TestRoundsEnd(t *testing.T) {
 	w := newWorld(t)
