@@ -460,6 +460,28 @@ func TestIdleTimeIsFree(t *testing.T) {
 	}
 }
 
+// TestTimeBeforeOthersWaited: a survey that finds jobs waiting says nothing of the time before it.
+func TestTimeBeforeOthersWaited(t *testing.T) {
+	w := newWorld(t)
+	w.share(func(c *jobstore.Sharing) { c.Policy = schedule.Tags })
+	w.putMany(1, true)
+	n := w.start("n1", func(c *Config) { c.Limits = schedule.Limits{MaxJobs: 1, MaxChurn: 1} })
+	w.pass(10 * time.Second)
+	w.put("other", `{"source":"http://h/c","target":"http://h/d","continuous":true}`)
+	owed := time.Duration(-1)
+	n.hold = func(q Request) bool {
+		if r, is := q.(Requeue); is {
+			owed = r.Turn.Owed
+		}
+		return false
+	}
+	w.pass(n.cfg.Interval) // when it gives way, and is killed some seconds later
+	w.pass(n.cfg.StopTimeout)
+	if owed < 0 || owed > n.cfg.StopTimeout {
+		t.Errorf("owed %s", owed)
+	}
+}
+
 // TestNoSwapForWorse: a job whose account used little keeps its slot while one that used much waits.
 func TestNoSwapForWorse(t *testing.T) {
 	w := newWorld(t)
