@@ -61,8 +61,8 @@ func TestPatience(t *testing.T) {
 // TestLateAnswerOfBeat: a lease lasts from the moment when its last heartbeat was sent, however late the answer came:
 // others have seen it since.
 func TestLateAnswerOfBeat(t *testing.T) {
-	w, now, sent := follow.New(follow.Config{Worker: "w", Pages: follow.DefaultPages()}), instant.Time(0), instant.Time(0)
-	lost := false
+	w := follow.New(follow.Config{Worker: "w", Pages: follow.DefaultPages()})
+	now, sent, lost := instant.Time(0), instant.Time(0), false
 	step := func(ev follow.Event) (beat uint64) {
 		for _, e := range w.Step(now, ev) {
 			switch e := e.(type) {

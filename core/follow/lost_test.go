@@ -29,17 +29,16 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
-// TestOwnLostLeases: a worker whose heartbeats do not get through gives its leases up by itself. What it held under any of
-// them it runs again as soon as the store answers, and not only when others could take it for silent.
+// TestOwnLostLeases: a worker whose heartbeats do not get through gives its leases up by itself. What it held under
+// any of them it runs again as soon as the store answers, and not only when others could take it for silent.
 func TestOwnLostLeases(t *testing.T) {
 	for leases := 1; leases <= 2; leases++ {
 		w := newWorld(t)
 		k := w.start()
 		w.settle(time.Second)
 		w.done = func(q follow.Request) bool { _, is := q.(follow.Beat); return is }
-		unheard := func() {
-			k.asks = slices.DeleteFunc(k.asks, func(a follow.Ask) bool { _, is := a.Request.(follow.Expire); return is })
-		}
+		returns := func(a follow.Ask) bool { _, is := a.Request.(follow.Expire); return is }
+		unheard := func() { k.asks = slices.DeleteFunc(k.asks, returns) }
 		for leasesLost(k) < leases {
 			for unheard(); k.act(first); unheard() {
 			}

@@ -172,7 +172,7 @@ func TestMonitorExpiresOnlyTheSilent(t *testing.T) {
 	}
 }
 
-// TestEndForgetsLostWorkers: a run that ends makes up for the workers that vanished with the job before, however it ends.
+// TestEndForgetsLostWorkers: a run that ends, however it does, makes up for the workers that vanished with the job.
 func TestEndForgetsLostWorkers(t *testing.T) {
 	for name, end := range map[string]func(q *Queue, tx kv.Tx, lock Lock) error{
 		"finished": func(q *Queue, tx kv.Tx, lock Lock) error {

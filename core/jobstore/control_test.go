@@ -260,8 +260,8 @@ func TestResetOfOneShot(t *testing.T) {
 	}
 }
 
-// TestResetOfFailedJob: a job that fails for good is not shown to start over, whether its run has done so or not: it does
-// not run any more, and one that is made of its document knows nothing of the order.
+// TestResetOfFailedJob: a job that fails for good is not shown to start over, whether its run has done so or not: it
+// does not run any more, and one that is made of its document knows nothing of the order.
 func TestResetOfFailedJob(t *testing.T) {
 	b := newBench(t)
 	b.put("r", simple, admin)

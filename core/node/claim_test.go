@@ -52,8 +52,8 @@ func TestClaimThatCameWithTheJob(t *testing.T) {
 	}
 }
 
-// TestClaimOfWaitingRun: the claim that came with a job is old news for a run that had to wait for long until the old run
-// of its job had stopped.
+// TestClaimOfWaitingRun: the claim that came with a job is old news for a run that had to wait for long until the old
+// run of its job had stopped.
 func TestClaimOfWaitingRun(t *testing.T) {
 	w := newWorld(t)
 	w.put("r", `{"source":"http://h/a","target":"http://h/b"}`)

@@ -1,0 +1,119 @@
+package node
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"couchrelay/core/kv"
+	"couchrelay/core/replication"
+)
+
+// TestEveryTurnIsCharged: to the microsecond, whether runs go on, end by themselves, are taken away, or the node
+// leaves.
+func TestEveryTurnIsCharged(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(4, true)
+	n := w.start("n1", nil)
+	w.pass(100 * time.Second)
+	n.endRun(n.runOf("r000"), replication.Crashed)
+	w.put("r001", `{"_deleted":true}`)
+	w.pass(7 * time.Second)
+	if n.Running() != 2 {
+		t.Fatalf("%d run", n.Running())
+	}
+	n.step(Drain{})
+	w.pass(time.Second)
+	n.stopAll()
+	w.pass(time.Second)
+	if !n.exited {
+		t.Fatal("did not leave")
+	}
+	if got, want := w.used("_replicator"), 2*100*time.Second+2*108*time.Second; got < want || got > want+7*time.Second {
+		t.Errorf("charged %s, want %s and what the second took to hear of its end", got, want)
+	}
+}
+
+// TestRemovedJobIsCharged: until its run has stopped in order.
+func TestRemovedJobIsCharged(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	n := w.start("n1", nil)
+	w.pass(100 * time.Second)
+	w.put("r000", `{"_deleted":true}`)
+	w.pass(2 * time.Second)
+	n.endRun(n.runOf("r000"), replication.Stopped)
+	n.step(Drain{})
+	w.pass(time.Second)
+	if got := w.used("_replicator"); got != 102*time.Second {
+		t.Errorf("charged %s of 102 seconds", got)
+	}
+}
+
+// TestChargesAfterSetBack: a run is charged for all its time though the wall clock goes through some intervals twice.
+func TestChargesAfterSetBack(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	n := w.start("n1", nil)
+	w.pass(10 * time.Minute)
+	n.skew = -5 * time.Minute
+	w.pass(10 * time.Minute)
+	n.step(Drain{})
+	n.endRun(n.runOf("r000"), replication.Stopped)
+	w.pass(time.Second)
+	if got := w.used("_replicator"); got != 20*time.Minute {
+		t.Errorf("charged %s of 20 minutes", got)
+	}
+}
+
+// TestChargesSurviveOutages: of the store and of the lease.
+func TestChargesSurviveOutages(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	n := w.start("n1", nil)
+	began := w.now
+	w.pass(30 * time.Second)
+	w.down = true
+	for !slices.Contains(n.notes, "lease_lost") {
+		w.pass(time.Second)
+	}
+	ran := w.now.Sub(began)
+	n.hold = func(q Request) bool { _, is := q.(Accept); return is } // it does not run again
+	w.pass(3 * time.Minute)
+	w.down = false
+	w.pass(time.Minute)
+	if got := w.used("_replicator"); got < ran-time.Second || got > ran {
+		t.Errorf("charged %s, it ran for %s before the lease was lost", got, ran)
+	}
+	var workers []string
+	w.do(func(tx kv.Tx) error {
+		charges, err := w.s.Charges(tx, "_replicator")
+		workers = nil
+		for _, c := range charges {
+			workers = append(workers, c.Worker)
+		}
+		return err
+	})
+	if len(workers) == 0 || slices.ContainsFunc(workers, func(name string) bool { return name != "n1-0" }) {
+		t.Errorf("charged by %v", workers)
+	}
+}
+
+// TestLastChargesAreStored before a node leaves.
+func TestLastChargesAreStored(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	n := w.start("n1", nil)
+	n.hold = func(q Request) bool { _, is := q.(Charge); return is }
+	w.pass(10 * time.Second)
+	n.step(Drain{})
+	n.stopAll()
+	w.pass(time.Second)
+	if n.exited || len(n.held) != 1 {
+		t.Fatalf("left %v with %d charges under way", n.exited, len(n.held))
+	}
+	n.step(n.perform(n.held[0]))
+	if got := w.used("_replicator"); !n.exited || got != 10*time.Second {
+		t.Errorf("left %v, charged %s", n.exited, got)
+	}
+}
