@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -157,7 +158,7 @@ func countSteps(t *testing.T, db *Database, v *view, r kv.Range, reverse bool) (
 func TestGapSet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var g gaps
-		version := int64(1)
+		version, written := int64(1), int64(1)
 		since := map[int]int64{} // key to the version from which it is known to be empty
 		key := func(i int) []byte { return []byte{byte('a' + i)} }
 		for range rapid.IntRange(1, 20).Draw(t, "steps") {
@@ -166,10 +167,12 @@ func TestGapSet(t *testing.T) {
 			if rapid.Bool().Draw(t, "split") {
 				g.split(key(i))
 				delete(since, i)
+				written = version
 			} else if i != j {
-				g.add(kv.Range{Begin: key(min(i, j)), End: key(max(i, j))}, version)
+				view := rapid.Int64Range(written, version).Draw(t, "view") // of the scan: it may be an old one
+				g.add(kv.Range{Begin: key(min(i, j)), End: key(max(i, j))}, view)
 				for k := min(i, j); k < max(i, j); k++ {
-					since[k] = version
+					since[k] = min(cmp.Or(since[k], view), view)
 				}
 			}
 			at := rapid.Int64Range(1, version).Draw(t, "at")

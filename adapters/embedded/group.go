@@ -45,7 +45,6 @@ type groups struct {
 }
 
 // start starts the goroutine.
-
 func (g *groups) start(db *Database) {
 	g.wake.L = &g.mu
 	g.finished = make(chan struct{})

@@ -45,6 +45,7 @@ func TestAdopt(t *testing.T) {
 		}
 		_ = one.SetShares("user:a", "7")
 		_ = other.SetShares("user:b", "8")
+		_ = other.Set("usage_interval", "7s")
 		if err := one.Check(); err != nil {
 			t.Fatal(err)
 		}

@@ -57,3 +57,38 @@ func TestPatience(t *testing.T) {
 		t.Errorf("asked %d times", len(asked))
 	}
 }
+
+// TestLateAnswerOfBeat: a lease lasts from the moment when its last heartbeat was sent, however late the answer came:
+// others have seen it since.
+func TestLateAnswerOfBeat(t *testing.T) {
+	w := follow.New(follow.Config{Worker: "w", Pages: follow.DefaultPages()})
+	now, sent, lost := instant.Time(0), instant.Time(0), false
+	step := func(ev follow.Event) (beat uint64) {
+		for _, e := range w.Step(now, ev) {
+			switch e := e.(type) {
+			case follow.Ask:
+				if _, is := e.Request.(follow.Beat); is && sent == 0 {
+					beat, sent = e.ID, now
+				} else if _, is := e.Request.(follow.Join); is && !lost {
+					w.Step(now, follow.Answer{ID: e.ID, Result: follow.Done{}})
+				}
+			case follow.Note:
+				lost = lost || e.What == "follow_lease_lost"
+			}
+		}
+		return beat
+	}
+	beat := step(follow.Configure{Jobs: []string{"a"}})
+	for beat == 0 {
+		now = w.Deadline()
+		beat = step(follow.Wake{})
+	}
+	now = sent.Add(follow.ActivityTimeout - 10*time.Second)
+	step(follow.Answer{ID: beat, Result: follow.Done{}})
+	for ends := sent.Add(follow.ActivityTimeout); now < ends && !lost; step(follow.Wake{}) {
+		now = min(max(w.Deadline(), now+1), ends)
+	}
+	if !lost {
+		t.Error("the lease lasts for longer than others wait")
+	}
+}

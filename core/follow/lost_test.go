@@ -29,6 +29,39 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
+// TestOwnLostLeases: a worker whose heartbeats do not get through gives its leases up by itself. What it held under
+// any of them it runs again as soon as the store answers, and not only when others could take it for silent.
+func TestOwnLostLeases(t *testing.T) {
+	for leases := 1; leases <= 2; leases++ {
+		w := newWorld(t)
+		k := w.start()
+		w.settle(time.Second)
+		w.done = func(q follow.Request) bool { _, is := q.(follow.Beat); return is }
+		returns := func(a follow.Ask) bool { _, is := a.Request.(follow.Expire); return is }
+		unheard := func() { k.asks = slices.DeleteFunc(k.asks, returns) }
+		for leasesLost(k) < leases {
+			for unheard(); k.act(first); unheard() {
+			}
+			w.pass(250 * time.Millisecond)
+		}
+		w.done = nil
+		w.settle(follow.ActivityTimeout / 2)
+		if w.runs != 2 || len(k.open) != 1 {
+			t.Errorf("after %d lost leases: %d runs, %v are open", leases, w.runs, k.open)
+		}
+	}
+}
+
+// leasesLost is how often a worker says that it has lost its lease.
+func leasesLost(k *worker) (n int) {
+	for _, note := range k.notes {
+		if note.What == "follow_lease_lost" {
+			n++
+		}
+	}
+	return n
+}
+
 // TestLostJob: whatever a run writes whose job was taken away, it is told so.
 func TestLostJob(t *testing.T) {
 	w := newWorld(t)

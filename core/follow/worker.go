@@ -303,7 +303,6 @@ func (w *Worker) answered(a *ask, result Result) {
 		for _, name := range w.left {
 			w.ask(nil, Expire{Worker: name})
 		}
-		w.left = nil
 	case Beat:
 		w.ends = max(w.ends, a.sent.Add(ActivityTimeout))
 	case Watch:
@@ -314,6 +313,8 @@ func (w *Worker) answered(a *ask, result Result) {
 			w.ask(nil, q)
 		case q.Worker == w.name:
 			w.lease = none
+		default:
+			w.left = slices.DeleteFunc(w.left, func(name string) bool { return name == q.Worker })
 		}
 		w.poll = w.now
 	case Accept:

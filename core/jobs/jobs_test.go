@@ -172,6 +172,40 @@ func TestMonitorExpiresOnlyTheSilent(t *testing.T) {
 	}
 }
 
+// TestEndForgetsLostWorkers: a run that ends, however it does, makes up for the workers that vanished with the job.
+func TestEndForgetsLostWorkers(t *testing.T) {
+	for name, end := range map[string]func(q *Queue, tx kv.Tx, lock Lock) error{
+		"finished": func(q *Queue, tx kv.Tx, lock Lock) error {
+			_, err := q.Finish(tx, "a", lock, nil)
+			return err
+		},
+		"resubmitted": func(q *Queue, tx kv.Tx, lock Lock) error {
+			if _, err := q.Resubmit(tx, "a", Schedule{}); err != nil {
+				return err
+			}
+			_, err := q.Finish(tx, "a", lock, nil)
+			return err
+		},
+		"requeued": func(q *Queue, tx kv.Tx, lock Lock) error { return q.Requeue(tx, "a", lock, Schedule{}, nil) },
+	} {
+		db, q := newQueue(t)
+		add(t, db, q, "a")
+		register(t, db, q, "v")
+		must(t, db, accept(q, "v", 1, 1))
+		must(t, db, func(tx kv.Tx) (bool, error) { return q.Expire(tx, "v", nil, 1) })
+		register(t, db, q, "w")
+		must(t, db, accept(q, "w", 1, 1))
+		get := func(tx kv.Tx) (*Job, error) { return q.Get(tx, "a") }
+		if j := must(t, db, get); j.Lost != 1 {
+			t.Fatalf("%s: lost %d times before", name, j.Lost)
+		}
+		must(t, db, func(tx kv.Tx) (struct{}, error) { return struct{}{}, end(q, tx, Lock{"w", 1}) })
+		if j := must(t, db, get); j.Lost != 0 || j.State == Running {
+			t.Errorf("%s: %s, lost %d times", name, j, j.Lost)
+		}
+	}
+}
+
 // TestCalls: a worker is called when one of its jobs is taken away, and only then.
 func TestCalls(t *testing.T) {
 	db, q := newQueue(t)

@@ -147,3 +147,24 @@ func TestPassedOver(t *testing.T) {
 		}
 	}
 }
+
+// TestPassedOverBetween: the bound is for all that an accept passes over, also if it finds a job now and then.
+func TestPassedOverBetween(t *testing.T) {
+	const window = 16
+	db, q := newQueue(t)
+	register(t, db, q, "w")
+	gone := passing{}
+	for i := range 2 * MaxPassed {
+		id := fmt.Sprintf("%04d", i)
+		gone[id] = i%(MaxPassed/2) != 0
+		addWith(t, db, q, id, 1)
+	}
+	rows := 0
+	taken := must(t, db, func(tx kv.Tx) (Taken, error) {
+		rows = 0
+		return q.Accept(reads{tx, tx.Snapshot(), &rows}, "w", Demand{Batch: 1, Max: 9, Window: window}, gone)
+	})
+	if len(taken.Jobs) < 2 || rows > MaxPassed+window {
+		t.Errorf("took %d of %d rows", len(taken.Jobs), rows)
+	}
+}

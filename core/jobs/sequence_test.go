@@ -166,30 +166,16 @@ func TestIncarnate(t *testing.T) {
 		t.Errorf("incarnation %d", n)
 	}
 	old := f.stored(t)["a"].Sequence
-	all := must(t, f.db, func(tx kv.Tx) ([]kv.KeyValue, error) {
-		return tx.GetRange(kv.Range{Begin: []byte{}, End: []byte{0xff}}, kv.RangeOptions{})
-	})
-	restore := func(at instant.Time, keep func(key []byte) bool) kv.Database {
-		db := fakefdb.New(fakefdb.WithClock(func() instant.Time { return at }))
-		must(t, db, func(tx kv.Tx) (struct{}, error) {
-			for _, row := range all {
-				if keep(row.Key) {
-					tx.Set(row.Key, row.Value)
-				}
-			}
-			return struct{}{}, nil
-		})
-		return db
-	}
 	everything := func([]byte) bool { return true }
-	if n := incarnate(restore(f.now.Add(time.Hour), everything)); n != 1 {
+	whole := f.db
+	if n := incarnate(restored(t, whole, f.now.Add(time.Hour), everything)); n != 1 {
 		t.Errorf("a cluster of later versions has incarnation %d", n)
 	}
 	for name, keep := range map[string]func([]byte) bool{
 		"everything": everything, "beats only": func(key []byte) bool { return !f.q.Keys.Changed.Contains(key) },
 		"changes only": func(key []byte) bool { return !f.q.Keys.Beat.Contains(key) },
 	} {
-		f.db = restore(instant.Seconds(1_500), keep)
+		f.db = restored(t, whole, instant.Seconds(1_500), keep)
 		if n, again := incarnate(f.db), incarnate(f.db); n != 2 || again != 2 {
 			t.Errorf("%s: a cluster of earlier versions has incarnations %d and %d", name, n, again)
 		}
@@ -204,6 +190,44 @@ func TestIncarnate(t *testing.T) {
 		if n := incarnate(f.db); n != 2 {
 			t.Errorf("incarnation %d", n)
 		}
+	}
+}
+
+// restored is another cluster with rows of a store, whose clock stands at a time.
+func restored(t *testing.T, from kv.Database, at instant.Time, keep func(key []byte) bool) kv.Database {
+	all := must(t, from, func(tx kv.Tx) ([]kv.KeyValue, error) {
+		return tx.GetRange(kv.Range{Begin: []byte{}, End: []byte{0xff}}, kv.RangeOptions{})
+	})
+	db := fakefdb.New(fakefdb.WithClock(func() instant.Time { return at }))
+	must(t, db, func(tx kv.Tx) (struct{}, error) {
+		for _, row := range all {
+			if keep(row.Key) {
+				tx.Set(row.Key, row.Value)
+			}
+		}
+		return struct{}{}, nil
+	})
+	return db
+}
+
+// TestIncarnateTwice: versions that go back once more are told by the heartbeats of the cluster between, though those
+// of the first one were later.
+func TestIncarnateTwice(t *testing.T) {
+	f := newFollower(t)
+	f.now = instant.Seconds(2_000)
+	register(t, f.db, f.q, "first")
+	everything := func([]byte) bool { return true }
+	second := restored(t, f.db, instant.Seconds(1_500), everything)
+	if n := must(t, second, f.q.Keys.Incarnate); n != 2 {
+		t.Fatalf("the second cluster has incarnation %d", n)
+	}
+	must(t, second, func(tx kv.Tx) (bool, error) { return f.q.Expire(tx, "first", nil, 1) })
+	register(t, second, f.q, "second")
+	if n := must(t, second, f.q.Keys.Incarnate); n != 2 {
+		t.Errorf("the second cluster has incarnation %d, once it has heartbeats", n)
+	}
+	if n := must(t, restored(t, second, instant.Seconds(1_000), everything), f.q.Keys.Incarnate); n != 3 {
+		t.Errorf("the third cluster has incarnation %d", n)
 	}
 }
 

@@ -84,7 +84,7 @@ func TestSubscribe(t *testing.T) {
 	}{
 		{"data, by its state", In(Finished), update(nil), false},
 		{"data", Interest{Data: true, Until: never}, update(other), true},
-		{"longer data", Interest{Data: true, Until: never}, update(append(other, big...)), true},
+		{"longer data", Interest{Data: true, Until: never}, update(append(bytes.Clone(big), other...)), true},
 		{"no data", Interest{Data: true, Until: never}, update(nil), true},
 		{"state", In(Finished), finish, true},
 		{"state, by its data", Interest{Data: true, Until: never}, finish, true},

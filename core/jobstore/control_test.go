@@ -260,6 +260,25 @@ func TestResetOfOneShot(t *testing.T) {
 	}
 }
 
+// TestResetOfFailedJob: a job that fails for good is not shown to start over, whether its run has done so or not: it
+// does not run any more, and one that is made of its document knows nothing of the order.
+func TestResetOfFailedJob(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	w := b.accept()
+	b.reset(w.JobID)
+	b.end(w, func(h Owned) error { return h.Fail(crash.Trouble, Turn{Place: w.Place}) })
+	if v := b.shown(w.JobID); v.State != Failed || v.Reset != 0 {
+		t.Errorf("it is %s, to start over: %v", v.State, v.Reset != 0)
+	}
+	if changed, why := b.retry(w.JobID); !changed {
+		t.Fatalf("not retried: %q", why)
+	}
+	if v := b.shown(w.JobID); v.State != Pending || v.Reset != 0 {
+		t.Errorf("once more it is %s, to start over: %v", v.State, v.Reset != 0)
+	}
+}
+
 // TestOrdersOutliveRequests: a request that is made anew with other options is still paused, and still starts over.
 func TestOrdersOutliveRequests(t *testing.T) {
 	b := newBench(t)

@@ -41,6 +41,28 @@ func TestDueOfAClockAhead(t *testing.T) {
 	}
 }
 
+// TestPromoteWithinLimit: the limit is for all that one call moves, for whatever reason.
+func TestPromoteWithinLimit(t *testing.T) {
+	b := newBench(t)
+	year := 365 * 24 * time.Hour
+	for i := range 4 {
+		b.put(fmt.Sprint("r", i), strings.Replace(simple, "http://h/b", fmt.Sprint("http://h/b", i), 1), admin)
+		w, now := b.accept(), b.now
+		if i >= 2 {
+			now = now.Add(year)
+		}
+		b.do1(func(tx kv.Tx) error { return b.s.Owned(tx, w.JobID, w.Lock, now).Crash(crash.Trouble, nil, Turn{}, 1) })
+	}
+	b.now = b.now.Add(b.s.Config.Backoff.Max)
+	for _, want := range []int{3, 1, 0} {
+		var moved int
+		b.do1(func(tx kv.Tx) (err error) { moved, _, err = b.s.Promote(tx, b.now, 3); return err })
+		if moved != want {
+			t.Errorf("%d jobs are promoted, want %d", moved, want)
+		}
+	}
+}
+
 // TestRecreatedBeforeSwept: a job of a deleted database that is still to be swept is given to no worker, and is in no
 // document's way for good.
 func TestRecreatedBeforeSwept(t *testing.T) {

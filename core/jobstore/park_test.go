@@ -229,6 +229,23 @@ func TestHold(t *testing.T) {
 	}
 }
 
+// TestHoldMadeAgain: jobs of a lifted hold that have not come back yet stay where they are if it is made once more.
+func TestHoldMadeAgain(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	hold := Hold{Server: "h"}
+	b.do(func(tx kv.Tx) error { _, err := b.by(tx).MakeHold(hold); return err })
+	if _, parked := b.tryAccept(); parked != 1 {
+		t.Fatalf("%d jobs are parked", parked)
+	}
+	b.do(func(tx kv.Tx) error { _, err := b.by(tx).LiftHold(hold.ID()); return err })
+	b.do(func(tx kv.Tx) error { _, err := b.by(tx).MakeHold(hold); return err })
+	b.do(func(tx kv.Tx) error { _, _, err := b.s.Promote(tx, b.now, 9); return err })
+	if v := b.shown(jobID("r")); v.HeldBy != hold.ID() {
+		t.Errorf("it is %s, held by %q", v.State, v.HeldBy)
+	}
+}
+
 // TestReleaseIsSpread: the jobs of a lifted hold are due at different times, all within a minute.
 func TestReleaseIsSpread(t *testing.T) {
 	b := newBench(t)

@@ -210,6 +210,25 @@ func TestListOfEditedFilter(t *testing.T) {
 	}
 }
 
+// TestListOfOtherExtension: the list is kept as long as the checkpoints that cover it, which replications share whose
+// ids differ in their extensions only.
+func TestListOfOtherExtension(t *testing.T) {
+	b := newBench(t)
+	body := `{"source":"http://s/a","target":"http://t/a","filter":"d/f"}`
+	b.put("r", body, admin)
+	for i, extension := range []string{"+continuous", "+create_target"} {
+		w := b.accept()
+		b.do(func(tx kv.Tx) error { return b.s.Owned(tx, w.JobID, w.Lock, b.now).Claim("one"+extension, "one") })
+		if i == 0 {
+			b.list(w, 1, refusalOf("a", false))
+		}
+		if got := len(b.listed(w.JobID)); got != 1 {
+			t.Errorf("%d are listed under one%s", got, extension)
+		}
+		b.put("r", strings.Replace(body, "}", `,"worker_batch_size":7}`, 1), admin)
+	}
+}
+
 // TestFailedJobListsWhy: the document for whose sake a job fails is listed by the transaction that ends the job.
 func TestFailedJobListsWhy(t *testing.T) {
 	b := newBench(t)

@@ -167,3 +167,27 @@ func TestReplicatedRights(t *testing.T) {
 		t.Error(refusal, b.doc("mine"))
 	}
 }
+
+// TestReplicatedBesideOthers: of two documents with one body that are written at once, the one that is replicated
+// arrives though it asks for no valid replication, and the other one is refused.
+func TestReplicatedBesideOthers(t *testing.T) {
+	b := newBench(t)
+	var edits []docs.Edit
+	for _, raw := range []string{`{"_id":"user",`, `{"_id":"other","_rev":"1-a",`} {
+		doc, err := docs.ParseDocument([]byte(raw + `"source":"http://h/a","target":"http://h/b","use_checkpoints":7}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		edits = append(edits, docs.Edit{Document: *doc, Replicated: doc.ID == "other"})
+	}
+	written := get(b, func(tx kv.Tx) ([]docs.Written, error) {
+		db, err := b.s.Docs.Open(tx, "_replicator")
+		if err != nil {
+			return nil, err
+		}
+		return b.s.WriteDocs(tx, db, edits, admin, b.now)
+	})
+	if written[0].Err == nil || written[1].Err != nil {
+		t.Errorf("the user's is refused as %v, the replicated one as %v", written[0].Err, written[1].Err)
+	}
+}

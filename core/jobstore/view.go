@@ -71,7 +71,9 @@ func (r *Record) View() View {
 		v.State = Paused
 	}
 	v.Weight = cmp.Or(r.Weight, schedule.DefaultWeight)
-	if !r.State.Terminal() {
+	if r.State.Terminal() {
+		v.Reset = 0 // no run is left to carry the order out
+	} else {
 		v.ActiveID = r.RepID
 	}
 	if r.State == Running {

@@ -283,3 +283,24 @@ func testHeldJobs(t *testing.T, slots int) {
 		t.Errorf("with %d slots it is %s after %d accepts", slots, got, accepts)
 	}
 }
+
+// TestRunsUnderNewHold: a hold stops the runs that it matches, by their database, their source or their target, and no
+// others.
+func TestRunsUnderNewHold(t *testing.T) {
+	for name, hold := range map[string]jobstore.Hold{
+		"source": {Server: "from"}, "target": {Server: "to"}, "database": {Database: "_replicator"}, "": {Server: "b"},
+	} {
+		w := newWorld(t)
+		d := w.start("n", nil)
+		w.put("r", `{"source":"http://from/a","target":"http://to/b","continuous":true}`)
+		w.pass(time.Second)
+		w.do(func(tx kv.Tx) error {
+			_, err := jobstore.Operator{Store: w.s, Tx: tx, Now: w.now}.MakeHold(hold)
+			return err
+		})
+		w.pass(time.Second)
+		if stopped := d.stopped[d.runOf("r")]; stopped != (name != "") {
+			t.Errorf("a hold %+v: the run is stopped: %v", hold, stopped)
+		}
+	}
+}

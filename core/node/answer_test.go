@@ -348,18 +348,7 @@ func TestResetIsStoredWithWhatTheRunTells(t *testing.T) {
 		},
 	} {
 		w := newWorld(t)
-		w.putMany(1, true)
-		n := w.start("n1", nil)
-		run := n.runOf("r000")
-		id := n.running[run].JobID
-		w.do(func(tx kv.Tx) error {
-			_, err := jobstore.Operator{Store: w.s, Tx: tx, Now: 5}.Reset(id, "")
-			return err
-		})
-		w.pass(time.Second)
-		n.endRun(run, replication.Stopped)
-		w.pass(time.Second)
-		run = n.runOf("r000")
+		n, run := w.startsOver()
 		order := func() instant.Time { return w.record("r000").Reset }
 		n.step(RunProgress{Run: run})
 		if order() != 5 {
@@ -369,5 +358,39 @@ func TestResetIsStoredWithWhatTheRunTells(t *testing.T) {
 		if order() != 0 {
 			t.Errorf("%s: the order is still there", name)
 		}
+	}
+}
+
+// startsOver starts a node with a run that is to start over: the order is of the time 5.
+func (w *world) startsOver() (n *driven, run uint64) {
+	w.putMany(1, true)
+	n = w.start("n1", nil)
+	run = n.runOf("r000")
+	id := n.running[run].JobID
+	w.do(func(tx kv.Tx) error {
+		_, err := jobstore.Operator{Store: w.s, Tx: tx, Now: 5}.Reset(id, "")
+		return err
+	})
+	w.pass(time.Second)
+	n.endRun(run, replication.Stopped)
+	w.pass(time.Second)
+	return n, n.runOf("r000")
+}
+
+// TestResetOfKilledRun: a run that is killed before it was stored that it has started over need not do so again.
+func TestResetOfKilledRun(t *testing.T) {
+	w := newWorld(t)
+	n, run := w.startsOver()
+	n.hold = func(q Request) bool { _, is := q.(Record); return is }
+	n.step(RunProgress{Run: run})
+	n.step(RunProgress{Run: run, Info: replication.Info{Reset: true}}) // which waits for the record before
+	n.step(Drain{})
+	w.pass(n.cfg.StopTimeout + time.Second)
+	if w.record("r000").Reset != 5 {
+		t.Fatal("it was stored while the store did not answer")
+	}
+	n.step(n.perform(n.held[0]))
+	if rec := w.record("r000"); rec.Reset != 0 || rec.State != jobstore.Pending {
+		t.Errorf("the job is %s, and starts over by an order of %d", rec.State, rec.Reset)
 	}
 }

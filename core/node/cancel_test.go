@@ -223,3 +223,23 @@ func TestSlowRunsAreKilledTogether(t *testing.T) {
 		t.Errorf("%d runs go on, and %d slots are taken", len(n.running), len(n.runs))
 	}
 }
+
+// TestEachSlowStopIsKilled: in its time, whatever others were asked to stop later.
+func TestEachSlowStopIsKilled(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(2, true)
+	n := w.start("n1", nil)
+	first := n.runOf("r000")
+	w.put("r000", `{"_deleted":true}`)
+	w.pass(time.Millisecond)
+	ends := w.now.Add(n.cfg.StopTimeout)
+	w.pass(time.Second)
+	w.put("r001", `{"_deleted":true}`)
+	w.pass(time.Millisecond)
+	for n.Deadline() < ends.Add(-time.Millisecond) {
+		w.pass(n.Deadline().Sub(w.now))
+	}
+	if _, on := n.running[first]; !on || n.Deadline() > ends {
+		t.Errorf("the first run is on: %v, and the next step %s late", on, n.Deadline().Sub(ends))
+	}
+}

@@ -132,3 +132,35 @@ func TestLastChargesAreStored(t *testing.T) {
 		t.Errorf("left %v, charged %s", n.exited, got)
 	}
 }
+
+// TestRemovedJobIsCharged: until its run has stopped in order.
+func TestRemovedJobIsCharged(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	n := w.start("n1", nil)
+	w.pass(100 * time.Second)
+	w.put("r000", `{"_deleted":true}`)
+	w.pass(2 * time.Second)
+	n.endRun(n.runOf("r000"), replication.Stopped)
+	n.step(Drain{})
+	w.pass(time.Second)
+	if got := w.used("_replicator"); got != 102*time.Second {
+		t.Errorf("charged %s of 102 seconds", got)
+	}
+}
+
+// TestChargesAfterSetBack: a run is charged for all its time though the wall clock goes through some intervals twice.
+func TestChargesAfterSetBack(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	n := w.start("n1", nil)
+	w.pass(10 * time.Minute)
+	n.skew = -5 * time.Minute
+	w.pass(10 * time.Minute)
+	n.step(Drain{})
+	n.endRun(n.runOf("r000"), replication.Stopped)
+	w.pass(time.Second)
+	if got := w.used("_replicator"); got != 20*time.Minute {
+		t.Errorf("charged %s of 20 minutes", got)
+	}
+}

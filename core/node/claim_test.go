@@ -3,6 +3,8 @@ package node
 import (
 	"testing"
 	"time"
+
+	"couchrelay/core/replication"
 )
 
 // TestClaimThatCameWithTheJob: a run goes on without a request if its job has the replication already.
@@ -47,6 +49,30 @@ func TestClaimThatCameWithTheJob(t *testing.T) {
 				t.Errorf("it runs as %s", got)
 			}
 		})
+	}
+}
+
+// TestClaimOfWaitingRun: the claim that came with a job is old news for a run that had to wait for long until the old
+// run of its job had stopped.
+func TestClaimOfWaitingRun(t *testing.T) {
+	w := newWorld(t)
+	w.put("r", `{"source":"http://h/a","target":"http://h/b"}`)
+	n := w.start("n1", func(c *Config) { c.StopTimeout = time.Minute })
+	old := n.runOf("r")
+	w.put("r", `{"source":"http://h/c","target":"http://h/b"}`)
+	w.pass(claimFresh + time.Second)
+	n.endRun(old, replication.Stopped)
+	asks := 0
+	n.hold = func(q Request) bool {
+		if _, is := q.(Claim); is {
+			asks++
+		}
+		return false
+	}
+	run := n.runOf("r")
+	n.step(RunIdentifies{Run: run, ID: n.running[run].Record.RepID, Base: "b"})
+	if asks != 1 || n.confirms != 1 {
+		t.Errorf("%d requests and %d confirmations", asks, n.confirms)
 	}
 }
 

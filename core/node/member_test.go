@@ -228,6 +228,19 @@ func TestDuplicateNameUnseen(t *testing.T) {
 	}
 }
 
+// TestDuplicateNameOfSlowBeats: a node that looks at the others more often than they send heartbeats tells the namesake
+// as well.
+func TestDuplicateNameOfSlowBeats(t *testing.T) {
+	w := newWorld(t)
+	w.start("n", func(c *Config) { c.ActivityTimeout = time.Minute })
+	w.pass(time.Minute)
+	younger := w.start("n", func(c *Config) { c.ActivityTimeout = 10 * time.Second })
+	w.pass(2 * time.Minute)
+	if n := count(younger.notes, "duplicate_name"); n != 1 {
+		t.Errorf("the younger says %d times that there are two", n)
+	}
+}
+
 // TestNameOfAPredecessor: a node that was killed leaves a lease with its name, which is no other node's.
 func TestNameOfAPredecessor(t *testing.T) {
 	w := newWorld(t)

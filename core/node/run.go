@@ -54,7 +54,7 @@ type run struct {
 type writes struct {
 	// busy is the run's request in flight; there is at most one, so that its writes happen in order. The
 	// others wait for it, at most one of a kind, and the newest replaces those of its kind that waited. The
-	// end goes first and cancels the others.
+	// end goes first, and none goes after it.
 	busy     *call
 	claim    *Claim
 	progress *jobstore.Stats
@@ -147,11 +147,10 @@ func (r *run) kill(n *Node) {
 }
 
 // finish notes how the run ended, to be stored. It happens once to a run, and nothing else is stored for it
-// afterwards.
+// afterwards: the end goes first, and its answer frees the slot.
 func (r *run) finish(q Request) {
 	invariant.Check(r.state != over, oneEnd, int(r.id))
-	r.state, r.end, r.claim, r.progress, r.start = over, q, nil, nil, nil
-	r.listed.change, r.listed.read = nil, nil
+	r.state, r.end, r.start = over, q, nil
 }
 
 // write makes the most important request of the run, unless another one is in flight.

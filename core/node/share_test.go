@@ -304,6 +304,58 @@ func TestIdleTimeIsFree(t *testing.T) {
 	}
 }
 
+// TestSurveyAcrossPolicies: what the first part of a survey read under another policy than the last one counts for
+// nothing.
+func TestSurveyAcrossPolicies(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	w.tenant("a/_replicator", 2, 1)
+	n := w.start("n1", func(c *Config) {
+		c.Batches = DefaultBatches()
+		c.Batches.Survey = 1
+	})
+	parts := 0
+	n.hold = func(q Request) bool {
+		if _, is := q.(Survey); is {
+			parts++
+		}
+		return parts == 2
+	}
+	for parts < 2 {
+		w.pass(time.Second)
+	}
+	w.share(func(c *jobstore.Sharing) { c.Policy = schedule.Tags })
+	n.hold = nil
+	for _, a := range n.held {
+		n.step(n.perform(a))
+	}
+	if n.share.order.Policy != schedule.Tags || len(n.share.accounts) != 1 {
+		t.Errorf("under %s the node knows of accounts %v", n.share.order.Policy, n.share.accounts)
+	}
+}
+
+// TestTimeBeforeOthersWaited: a survey that finds jobs waiting says nothing of the time before it.
+func TestTimeBeforeOthersWaited(t *testing.T) {
+	w := newWorld(t)
+	w.share(func(c *jobstore.Sharing) { c.Policy = schedule.Tags })
+	w.putMany(1, true)
+	n := w.start("n1", func(c *Config) { c.Limits = schedule.Limits{MaxJobs: 1, MaxChurn: 1} })
+	w.pass(10 * time.Second)
+	w.put("other", `{"source":"http://h/c","target":"http://h/d","continuous":true}`)
+	owed := time.Duration(-1)
+	n.hold = func(q Request) bool {
+		if r, is := q.(Requeue); is {
+			owed = r.Turn.Owed
+		}
+		return false
+	}
+	w.pass(n.cfg.Interval) // when it gives way, and is killed some seconds later
+	w.pass(n.cfg.StopTimeout)
+	if owed < 0 || owed > n.cfg.StopTimeout {
+		t.Errorf("owed %s", owed)
+	}
+}
+
 // TestNoSwapForWorse: a job whose account used little keeps its slot while one that used much waits.
 func TestNoSwapForWorse(t *testing.T) {
 	w := newWorld(t)

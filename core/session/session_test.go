@@ -162,6 +162,11 @@ func TestRefusals(t *testing.T) {
 		if m.Answered(at(20), p, status, nil, maxAgain) {
 			t.Error("a request was sent again for ever")
 		}
+		m = signedIn(t, 0)
+		m.Answered(at(20), m.Next(at(20)), 200, sets("b", 0), 0)
+		if m.Answered(at(21), m.Next(at(21)), status, nil, 0) || m.Next(at(24)).Action != Send {
+			t.Error("a cookie that has just replaced an old one was refused, and renewed at once")
+		}
 	}
 	for _, status := range []int{0, 100, 302, 400, 404, 407, 409, 413, 429, 500, 503} {
 		m := signedIn(t, 0)

@@ -1,10 +1,12 @@
 package relay
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"couchrelay/adapters/web/webtest"
@@ -82,6 +84,51 @@ func TestOrders(t *testing.T) {
 		"no job has the id gone, neither its own nor that of its replication: "+
 			"it is over and forgotten, was canceled, or never was; "+
 			"/_scheduler/docs/DB/DOC has that of a document")
+}
+
+// unheard is a store that loses the answer to the next commit that writes anything, once it is armed.
+type unheard struct {
+	kv.Database
+	armed *atomic.Bool
+}
+
+func (u unheard) Begin(ctx context.Context, o kv.Options) kv.Transaction {
+	return unheardCommit{u.Database.Begin(ctx, o), u.armed}
+}
+
+type unheardCommit struct {
+	kv.Transaction
+	armed *atomic.Bool
+}
+
+func (u unheardCommit) Commit() error {
+	err := u.Transaction.Commit()
+	if _, none := u.Versionstamp(); err == nil && none == nil && u.armed.CompareAndSwap(true, false) {
+		return kv.NewError(kv.CommitUnknownResult)
+	}
+	return err
+}
+
+// TestOrdersUnheard: an order that was carried out by an attempt whose answer was lost is told as if it had been heard.
+func TestOrdersUnheard(t *testing.T) {
+	var armed atomic.Bool
+	s := newService(t, func(o *Options) { o.DB = unheard{o.DB, &armed} })
+	id := url.PathEscape(makeJob(s, "r", oneShot))
+	for _, c := range []struct {
+		request string
+		status  int
+	}{
+		{"POST /_scheduler/jobs/" + id + "/pause", 200}, {"POST /_scheduler/jobs/" + id + "/resume", 200},
+		{"POST /_scheduler/jobs/" + id + "/reset", 200}, {"POST /_scheduler/jobs/" + id + "/cancel", 200},
+		{`POST /_scheduler/holds {"server":"h"}`, 201}, {"DELETE /_scheduler/holds/server:h", 200},
+	} {
+		armed.Store(true)
+		answer := s.Ask(c.request)
+		if text := s.Text(answer); answer.StatusCode != c.status || !strings.Contains(text, `"changed":true`) ||
+			armed.Load() {
+			t.Errorf("%s: %d %s", c.request, answer.StatusCode, text)
+		}
+	}
 }
 
 // TestOrdersRefused: the answer to a wrong order names its mistake, and nothing changes.
