@@ -49,8 +49,8 @@ func TestEarlierStateArrived(t *testing.T) {
 	w.expect("d", jobstore.Completed, "completed")
 }
 
-// TestFirstOfThreeStatesArrived: of three states the first arrived, without an answer, and none of the others, before the
-// feed brings it. It is no edit: the job does not run again, nor end another way.
+// TestFirstOfThreeStatesArrived: of three states the first arrived, without an answer, and none of the others, before
+// the feed brings it. It is no edit: the job does not run again, nor end another way.
 func TestFirstOfThreeStatesArrived(t *testing.T) {
 	for _, refusals := range []int{1, 2, 5} {
 		w := newWorld(t)

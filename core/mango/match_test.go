@@ -184,7 +184,10 @@ func TestMatchRefusesWhatIsNoDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, body := range []string{``, `null`, `[1]`, `{"x":1`, `{"x":`, `{"x"`, `{"y":[}]}`, `{"x":1}}`, `{"x":1} {}`, `{"x":1,}`, `{,}`, `{"x":1]`} {
+	for _, body := range []string{
+		``, `null`, `[1]`, `{"x":1`, `{"x":`, `{"x"`, `{"y":[}]}`,
+		`{"x":1}}`, `{"x":1} {}`, `{"x":1,}`, `{,}`, `{"x":1]`,
+	} {
 		if got, err := s.Match([]byte(body)); err == nil {
 			t.Errorf("%s: %v without error", body, got)
 		}
