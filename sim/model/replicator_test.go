@@ -291,6 +291,21 @@ func TestBreachesOfDocuments(t *testing.T) {
 			o.sent = append(o.sent, &Sent{Body: []byte(`{"n": 1, "continuous": 1,` + good + `}`), Brought: true})
 			o.slip(`"n": 1, "continuous": 1, "owner": null,` + good)
 		}},
+		{"two ways to select that are stored", Storing, func(o *office) {
+			o.sent = append(o.sent, &Sent{Body: []byte(`{"n": 1, "doc_ids": ["a"], "selector": {},` + good + `}`)})
+			o.slip(`"n": 1, "doc_ids": ["a"], "selector": {}, "owner": null,` + good)
+		}},
+		{"an edit with a wrong field that leaves the job", Telling, func(o *office) {
+			o.put(good)
+			o.sent = append(o.sent, &Sent{Body: []byte(`{"n": 2, "continuous": 1,` + good + `}`), Brought: true})
+			o.slip(`"n": 2, "continuous": 1, "owner": null,` + good)
+		}},
+		{"an edit with a wrong field that tells, and leaves the job", Following, func(o *office) {
+			o.put(good)
+			o.sent = append(o.sent, &Sent{Body: []byte(`{"n": 2, "continuous": 1,` + good + `}`), Brought: true})
+			o.slip(`"n": 2, "continuous": 1, "owner": null, "_replication_state": "failed",` +
+				`"_replication_state_reason": "continuous", "_replication_state_time": "now",` + good)
+		}},
 		{"an end that loses a member", Telling, ends(dropsMember("comment"))},
 		{"an end that tells a replication id", Telling, ends(addsMember(`"_replication_id": "x"`))},
 		{"an end that tells another reason", Telling, ends(func(body string) string {
