@@ -167,6 +167,12 @@ func TestStories(t *testing.T) {
 			s.spoils(1, 2)
 			s.shown(2, "running")
 		}), "S96a"},
+		{"forked, of which no story is told", story(func(s *teller) {
+			s.writes(0, 1, "")
+			s.see(world.DocumentForked{ID: s.id})
+			s.writes(0, 2, "")
+			s.shown(1, "running", target("u"))
+		}), ""},
 		{"the job of before", story(func(s *teller) {
 			s.writes(0, 1, "")
 			s.writes(1, 2, `,"target":"u"`)

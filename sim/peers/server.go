@@ -459,4 +459,4 @@ func (db *DB) Latest(id string) *docs.Document {
 }
 
 // Leaves are the revisions of a document that no other one follows, with their histories, in any order.
-func (db *DB) Leaves(id string) []*docs.Document { return db.revs(id, nil) }
+func Leaves(db *DB, id string) []*docs.Document { return db.revs(id, nil) }

@@ -79,7 +79,7 @@ var actions = []action{
 // refuse, of those who replicate documents into the service, of those who write validation functions, of those who
 // edit options, of those who make mistakes in that, and of those who write documents on two sides.
 var allActions = slices.Concat(actions, controlActions, waitActions, refusalActions, replicatedActions,
-	validationActions, optionActions, spoilingActions, conflictActions)
+	validationActions, optionActions, spoilingActions, forkActions, conflictActions)
 
 // AllActions are the names of all that users can do.
 var AllActions = namesOf(allActions, func(a action) string { return a.name })

@@ -1,15 +1,14 @@
 package world
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/docs/revtree"
 	"couchrelay/core/prng"
 	"couchrelay/sim/decide"
+	"couchrelay/sim/peers"
 )
 
 // conflictActions are those of users who write documents of followed databases on two sides of a network, as two
@@ -69,28 +68,12 @@ func (f *followings) fork(one *Following, id string) {
 
 // graft writes a revision of the other side beside the winner.
 func (f *followings) graft(one *Following, winner *docs.Document, d *FollowedDoc, deeper int) {
-	e := f.beside(winner, deeper)
+	f.n++
+	e := beside(winner, deeper, f.forks, f.n)
 	if e.Body = d.Body; e.Body == nil {
 		e.Deleted, e.Body = true, fmt.Appendf(nil, `{"n":%d}`, f.n)
 	}
 	f.write(one, d, e)
-}
-
-// beside is a revision of the other side that has a history of its own since the winner's parent, so many generations
-// longer than the winner's.
-func (f *followings) beside(winner *docs.Document, deeper int) docs.Edit {
-	f.n++
-	e := docs.Edit{Replicated: true, Document: docs.Document{ID: winner.ID, Ancestors: winner.Ancestors}}
-	e.Rev = revtree.Rev{Gen: winner.Rev.Gen + int64(deeper), ID: fmt.Sprintf("%x%031x", f.forks.Int(16), f.n)}
-	if deeper < 0 && len(winner.Ancestors) > 0 {
-		e.Ancestors = winner.Ancestors[1:]
-	} else if deeper < 0 {
-		e.Rev.Gen = winner.Rev.Gen
-	}
-	for i := range deeper {
-		e.Ancestors = slices.Insert(slices.Clone(e.Ancestors), 0, fmt.Sprintf("%x%031x", i, f.n))
-	}
-	return e
 }
 
 // replace writes a revision in place of a leaf, which may be one that loses.
@@ -116,25 +99,16 @@ func (f *followings) runElsewhere(one *Following, winner *docs.Document) {
 	if d.State == "failed" {
 		body["_replication_state_reason"] = "elsewhere"
 	}
-	e := f.beside(winner, f.forks.Int(3))
+	f.n++
+	e := beside(winner, f.forks.Int(3), f.forks, f.n)
 	e.Body, _ = json.Marshal(body)
 	f.write(one, &d, e)
 }
 
-// leavesOf are the leaves of a document, the winner first: what is not deleted wins, then what has the longer history,
-// then the greater name.
+// leavesOf are the leaves of a document, the winner first.
 func leavesOf(one *Following, id string) []*docs.Document {
-	leaves := one.DB().Leaves(id)
-	alive := func(d *docs.Document) int {
-		if d.Deleted {
-			return 0
-		}
-		return 1
-	}
-	slices.SortFunc(leaves, func(a, b *docs.Document) int {
-		return -cmp.Or(cmp.Compare(alive(a), alive(b)), cmp.Compare(a.Rev.Gen, b.Rev.Gen),
-			cmp.Compare(a.Rev.ID, b.Rev.ID))
-	})
+	leaves := peers.Leaves(one.DB(), id)
+	byRank(leaves)
 	return leaves
 }
 

@@ -27,6 +27,7 @@ func (c *Config) drawWrites(seed uint64) {
 	c.drawValidation(seed)
 	c.drawOptions(seed)
 	c.drawSpoiling(seed)
+	c.drawForks(seed)
 }
 
 // drawReplicated has one world of four be one into which documents are replicated.

@@ -113,7 +113,7 @@ func spoilElsewhere(u *users, ctx context.Context, j *JobDoc, body map[string]an
 			return err
 		case a.raw == nil:
 			a.raw, begun.Seen = edited(body, j, now, a.token), tokenOf(now)
-			begun.Sent, a.parent = a.raw, now.Rev
+			begun.Sent, a.parent, begun.Over = a.raw, now.Rev, now.Rev.String()
 		case tokenOf(now) == a.token: // an attempt before has written it
 			return nil
 		case now.Rev != a.parent:
