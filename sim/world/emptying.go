@@ -61,24 +61,29 @@ func remove(w *World, id string) error {
 
 // removeLosers deletes the leaves of a document that lose: else each of them would be the document for no time at all.
 func removeLosers(w *World, t *Tenant, id string) (failed error) {
+	db, err := w.store.Docs.Open(w.db.Glance(), t.name)
+	if err != nil {
+		return err
+	}
+	opened, err := db.OpenRevs([]docs.Wanted{{ID: id}}, false)
+	if err != nil || len(opened) == 0 {
+		return err
+	}
+	var edits []docs.Edit
+	for i, leaf := range leavesIn(opened[0]) {
+		if i > 0 && !leaf.Deleted {
+			deleted := docs.Document{ID: id, Rev: leaf.Rev, Deleted: true, Body: []byte("{}")}
+			edits = append(edits, docs.Edit{Document: deleted})
+		}
+	}
+	if len(edits) == 0 {
+		return nil
+	}
 	calmly(w, func(tx kv.Tx) error {
 		db, err := w.store.Docs.Open(tx, t.name)
 		if err != nil {
 			return err
 		}
-		opened, err := db.OpenRevs([]docs.Wanted{{ID: id}}, false)
-		if err != nil || len(opened) == 0 {
-			return err
-		}
-		leaves := leavesIn(opened[0])
-		var edits []docs.Edit
-		for _, leaf := range leaves[min(1, len(leaves)):] {
-			if !leaf.Deleted {
-				deleted := docs.Document{ID: id, Rev: leaf.Rev, Deleted: true, Body: []byte("{}")}
-				edits = append(edits, docs.Edit{Document: deleted})
-			}
-		}
-		failed = nil
 		written, err := w.store.WriteDocs(tx, db, edits, admin, w.Engine.Now())
 		for _, done := range written {
 			if done.Err != nil {

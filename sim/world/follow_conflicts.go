@@ -114,19 +114,19 @@ func leavesOf(one *Following, id string) []*docs.Document {
 
 // Doc is a document as it must be: as its user wrote it last, or, where it has conflicts, as the user left it who wrote
 // the winner. Replicators may have written their states over that.
-func (one *Following) Doc(id string) *FollowedDoc {
-	d := one.Docs[id]
-	if d == nil || !one.Forked[id] || one.DB() == nil {
+func (f *Following) Doc(id string) *FollowedDoc {
+	d := f.Docs[id]
+	if d == nil || !f.Forked[id] || f.DB() == nil {
 		return d
 	}
 	is := FollowedDoc{Written: d.Written, At: d.At}
-	leaves := leavesOf(one, id)
+	leaves := leavesOf(f, id)
 	if len(leaves) == 0 {
 		return &is
 	}
 	rev := leaves[0].Rev
 	for i := 0; ; i++ {
-		if wrote := one.wrote[firstWrite{id, rev}]; wrote != nil {
+		if wrote := f.wrote[firstWrite{id, rev}]; wrote != nil {
 			is = *wrote
 			is.Written = d.Written
 			return &is
