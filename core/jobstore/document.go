@@ -236,8 +236,8 @@ func stateOf(body ejson.Value) string {
 }
 
 // follow brings the job of a document in line with the document's winning revision: no document, no job; a
-// new or changed replication, a new job; a terminal state that a user wrote, a job that is over. written is
-// the body that was written last, which need not be the winner's.
+// new or changed replication, a new job; a terminal state that a user wrote, or that another leaf has which wins now,
+// a job that is over. written is the body that was written last, which need not be the winner's.
 func (w *writing) follow(id string, written *content, now instant.Time) error {
 	s, tx, db := w.s, w.tx, w.db
 	jobID := documentJobID(db.Instance, id)
@@ -260,7 +260,7 @@ func (w *writing) follow(id string, written *content, now instant.Time) error {
 	}
 	rec := &Record{Database: db.Name, Instance: instancePrefix(db.Instance), DocID: id, User: userOf(c.body)}
 	if state := State(stateOf(c.body)); state.Terminal() {
-		if old != nil && old.State.Terminal() && db.Follows == "" {
+		if old != nil && old.State == state && db.Follows == "" {
 			return nil
 		}
 		return s.putTerminal(tx, jobID, rec, c, state, now)

@@ -380,3 +380,36 @@ func TestJobOfTheWinner(t *testing.T) {
 		t.Errorf("the job is %+v", rec)
 	}
 }
+
+// TestEndOfAnotherLeaf deletes the winner of a document whose job is over, so that another leaf wins, which tells
+// another end. The job tells that, too.
+func TestEndOfAnotherLeaf(t *testing.T) {
+	b := newBench(t)
+	write := func(body string, replicated bool) {
+		doc, err := docs.ParseDocument([]byte(body), docs.ReplicationMembers...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.do(func(tx kv.Tx) error {
+			db, err := b.s.Docs.Open(tx, "_replicator")
+			if err != nil {
+				return err
+			}
+			edits := []docs.Edit{{Document: *doc, Replicated: replicated}}
+			_, err = b.s.WriteDocs(tx, db, edits, Writer{Admin: true}, b.now)
+			return err
+		})
+	}
+	rev := "2-" + strings.Repeat("b", 32)
+	write(`{"_id":"r","_rev":"1-`+strings.Repeat("a", 32)+`","source":"http://s/a","target":"http://t/a",`+
+		`"_replication_state":"completed"}`, true)
+	write(`{"_id":"r","_rev":"`+rev+`","source":"http://s/a","target":"http://t/b",`+
+		`"_replication_state":"failed","_replication_state_reason":"why"}`, true)
+	if rec := b.record(jobID("r")); rec == nil || rec.State != Failed || rec.Target != "http://t/b/" {
+		t.Errorf("the job of the winner is %+v", rec)
+	}
+	write(`{"_id":"r","_rev":"`+rev+`","_deleted":true}`, false)
+	if rec := b.record(jobID("r")); rec == nil || rec.State != Completed || rec.Target != "http://t/a/" {
+		t.Errorf("the job of the leaf that is left is %+v", rec)
+	}
+}

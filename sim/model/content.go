@@ -171,7 +171,21 @@ func (c content) wrong() string {
 			return m.name
 		}
 	}
-	return ""
+	return c.alone()
+}
+
+// alone is a way to select documents, if there is another one besides; they exclude each other.
+func (c content) alone() (name string) {
+	n := 0
+	for _, way := range []string{"doc_ids", "selector", "filter"} {
+		if c.get(way) != nil {
+			n, name = n+1, way
+		}
+	}
+	if n < 2 {
+		return ""
+	}
+	return name
 }
 
 // asks is which replication a document asks for. What is as good as no member is left out, by its name.

@@ -38,16 +38,19 @@ type documents struct {
 	databases map[string]database // by how the ids of their jobs begin
 	winners   map[string]document
 	designs   map[string]document // those of the winners that are design documents
-	leaves    map[leaf]string     // bodies
+	leaves    map[string]leaves   // by document
 }
 
-// leaf is a revision of a document that no other one replaces.
-type leaf struct{ id, rev string }
+// leaves are the bodies of the revisions of a document that no other one replaces, by revision. One with nothing to
+// keep is not among them; a deleted one may be.
+type leaves map[string]string
 
 // documentChange is what a commit makes of one document.
 type documentChange struct {
 	id         string
 	was, found document
+	added      []string // revisions that became leaves; some may be none any more
+	removed    leaves   // those that were leaves before
 }
 
 // isDesign reports whether it is a design document, which is no replication.
@@ -108,7 +111,7 @@ func (w *writing) dropDocuments(prefix string) {
 	of := func(id string, _ document) bool { return strings.HasPrefix(id, prefix) }
 	maps.DeleteFunc(w.m.winners, of)
 	maps.DeleteFunc(w.m.designs, of)
-	maps.DeleteFunc(w.m.leaves, func(l leaf, _ string) bool { return strings.HasPrefix(l.id, prefix) })
+	maps.DeleteFunc(w.m.leaves, func(id string, _ leaves) bool { return strings.HasPrefix(id, prefix) })
 	delete(w.m.databases, prefix)
 }
 
@@ -118,7 +121,7 @@ func (w *writing) readDocument(prefix string, elements tuple.Tuple, mu ryw.Mutat
 	kind, name := elements[0], fmt.Sprint(elements[1])
 	switch {
 	case kind == int64(rowBody) && len(elements) >= 4:
-		return w.readBody(leaf{prefix + name, fmt.Sprintf("%d-%s", elements[2], elements[3])}, elements[4:], mu)
+		return w.readBody(prefix+name, fmt.Sprintf("%d-%s", elements[2], elements[3]), elements[4:], mu)
 	case (kind == int64(rowAlive) || kind == int64(rowDeleted)) && mu.Kind == ryw.Set:
 		const sequence = 16
 		if len(mu.Value) < sequence {
@@ -132,23 +135,36 @@ func (w *writing) readDocument(prefix string, elements tuple.Tuple, mu ryw.Mutat
 	return nil
 }
 
-// readBody reads a chunk of a body. The first one is led by the number of chunks.
-func (w *writing) readBody(l leaf, chunk tuple.Tuple, mu ryw.Mutation) error {
+// readBody reads a chunk of the body of a revision. The first one is led by the number of chunks.
+func (w *writing) readBody(id, rev string, chunk tuple.Tuple, mu ryw.Mutation) error {
 	n := int64(0)
 	if len(chunk) > 0 {
 		n, _ = chunk[0].(int64)
 	}
+	d := w.document(id)
+	all := w.m.leaves[id]
 	if mu.Kind != ryw.Set {
-		delete(w.m.leaves, l)
+		if body, was := all[rev]; was { // else the commit has made it as well
+			if d.removed == nil {
+				d.removed = leaves{}
+			}
+			d.removed[rev] = body
+		}
+		delete(all, rev)
 		return nil
+	}
+	if all == nil {
+		all = leaves{}
+		w.m.leaves[id] = all
 	}
 	text := mu.Value
 	if n == 0 {
 		_, size := binary.Uvarint(text)
 		text = text[max(size, 0):]
-		w.m.leaves[l] = ""
+		all[rev] = ""
+		d.added = append(d.added, rev)
 	}
-	w.m.leaves[l] += string(text)
+	all[rev] += string(text)
 	return nil
 }
 
@@ -158,7 +174,7 @@ func (w *writing) document(id string) *documentChange {
 		if w.written == nil {
 			w.written = map[string]*documentChange{}
 		}
-		d := &documentChange{id: id, was: w.m.winners[id]}
+		d := &documentChange{id: id, was: w.m.winners[id], found: w.m.winners[id]}
 		w.written[id], w.documents = d, append(w.documents, d)
 	}
 	return w.written[id]
@@ -171,7 +187,7 @@ func (w *writing) joinDocuments() {
 			continue
 		}
 		d.found.body = "{}"
-		if body, is := w.m.leaves[leaf{d.id, d.found.rev}]; is {
+		if body, is := w.m.leaves[d.id][d.found.rev]; is {
 			d.found.body = body
 		}
 	}

@@ -23,6 +23,7 @@ const (
 	Following             // which job a document has
 	Storing               // what is stored of a document that was sent
 	Telling               // what is written into documents of the ends of jobs
+	Winning               // which of the leaves of a document it is
 )
 
 // Breach is something that the specification does not allow.
@@ -91,7 +92,7 @@ func New(root tuple.Subspace) *Model {
 		ran: map[lock]bool{}, leases: map[string]lease{}, numbers: map[string]int64{}, claims: map[string]string{},
 		documents: documents{
 			databases: map[string]database{}, winners: map[string]document{}, designs: map[string]document{},
-			leaves: map[leaf]string{},
+			leaves: map[string]leaves{},
 		},
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,12 +17,18 @@ import (
 type Sent struct {
 	Body    []byte
 	Brought bool // it comes from another server as it is, and need not ask for anything that can be replicated
+	// Over is the revision that it replaces; empty if it replaces none, or only such as are deleted.
+	Over string
 }
 
 // judgeDocuments says what is wrong with the documents that a commit writes, and with the jobs that it makes, removes
 // or ends for documents.
 func (m *Model) judgeDocuments(c *Commit, w *writing) error {
 	for _, d := range w.documents {
+		if err := m.judgeLeaves(c, d); err != nil {
+			return breach(Winning, c, "document %s was %v and is %v, of %v, new %v, gone %v: %v",
+				d.id, d.was, d.found, m.leaves[d.id], d.added, d.removed, err)
+		}
 		if d.found == d.was {
 			continue
 		}
@@ -106,7 +113,7 @@ func (j *judgement) written() (Rule, error) {
 	live := j.m.jobs[j.d.id].state == pending || j.m.jobs[j.d.id].state == running
 	mirror := j.m.databases[prefixOf(j.d.id)].mirror
 	switch {
-	case !mirror && j.m.forbids(j.d.id, j.d.found.body):
+	case !mirror && !j.winsNow() && j.m.forbids(j.d.id, j.d.found.body):
 		return Storing, fmt.Errorf("a validation function forbids it")
 	case over == "" && wrong != "" && !brought:
 		return Storing, fmt.Errorf("its %s is wrong", wrong)
@@ -115,7 +122,7 @@ func (j *judgement) written() (Rule, error) {
 		return j.failed(sent, wrong)
 	case !j.found.isAs(sent):
 		return Storing, fmt.Errorf("users wrote %v", sent)
-	case over != "" && j.m.jobs[j.d.id].state == finished && !mirror:
+	case over != "" && j.m.jobs[j.d.id].record.state == over && !mirror:
 		j.m.Counts[staysOver]++
 		return Following, j.unchanged()
 	case over != "":
@@ -144,6 +151,10 @@ func (j *judgement) sent() (sent content, brought bool, err error) {
 	if j.m.databases[prefixOf(j.d.id)].mirror || j.c.Sent == nil {
 		return j.found, false, nil // it is another server that knows
 	}
+	if j.winsNow() { // it was judged when it was written
+		j.m.Counts[winsNow]++
+		return j.found, true, nil
+	}
 	if n := j.found.number(); n != j.was.number() {
 		s := j.c.Sent(n)
 		if s == nil {
@@ -160,6 +171,11 @@ func (j *judgement) sent() (sent content, brought bool, err error) {
 		return nil, false, fmt.Errorf("an order gives it another owner")
 	}
 	return j.was.ofUsers(), false, nil
+}
+
+// winsNow reports whether the document was a leaf before, which lost.
+func (j *judgement) winsNow() bool {
+	return j.c.Sent != nil && !j.m.databases[prefixOf(j.d.id)].mirror && !slices.Contains(j.d.added, j.d.found.rev)
 }
 
 // last is the last transition of the job; transitions if there was none.

@@ -72,6 +72,9 @@ func (o *office) edit(db *docs.Database, id, members string) docs.Edit {
 	e := docs.Edit{Document: docs.Document{ID: id, Deleted: members == "", Body: []byte("{" + members + "}")}}
 	if old, err := db.Read(id, docs.Want{Deleted: true}); err == nil && !old.Deleted {
 		e.Rev = old.Rev
+		if n := len(o.sent); n > 0 {
+			o.sent[n-1].Over = old.Rev.String()
+		}
 	}
 	return e
 }
@@ -108,6 +111,40 @@ func (o *office) bring(members string) {
 		}
 		e := docs.Edit{Document: *d, Replicated: true}
 		_, err = o.s.WriteDocs(tx, db, []docs.Edit{e}, jobstore.Writer{}, o.now)
+		return err
+	})
+}
+
+// graft has a revision come from another server, beside what is there.
+func (o *office) graft(rev, members string) {
+	o.t.Helper()
+	members = o.numbered(members, true)
+	o.open(func(tx kv.Tx, db *docs.Database) error {
+		raw := fmt.Sprintf(`{"_id":"doc","_rev":"%s",%s}`, rev, members)
+		d, err := docs.ParseDocument([]byte(raw), docs.ReplicationMembers...)
+		if err != nil {
+			return err
+		}
+		e := docs.Edit{Document: *d, Replicated: true}
+		_, err = o.s.WriteDocs(tx, db, []docs.Edit{e}, jobstore.Writer{}, o.now)
+		return err
+	})
+}
+
+// Revisions that win over what users write for a while, and one that does not.
+const (
+	wins  = "9-00000000000000000000000000000000"
+	loses = "1-00000000000000000000000000000000"
+)
+
+// tombstone deletes the winner, of which the document is left with another leaf.
+func (o *office) tombstone() {
+	o.t.Helper()
+	o.sent = append(o.sent, &Sent{Body: fmt.Appendf(nil, `{"n":%d,"_deleted":true}`, len(o.sent)+1)})
+	o.open(func(tx kv.Tx, db *docs.Database) error {
+		e := o.edit(db, "doc", fmt.Sprintf(`"n":%d`, len(o.sent)))
+		e.Deleted = true
+		_, err := o.s.WriteDocs(tx, db, []docs.Edit{e}, jobstore.Writer{Admin: true}, o.now)
 		return err
 	})
 }
@@ -211,6 +248,82 @@ func TestLifeOfDocuments(t *testing.T) {
 	}
 }
 
+// TestLeaves: a document has conflicts, and its winner changes.
+func TestLeaves(t *testing.T) {
+	o := newOffice(t)
+	o.put(good)
+	o.graft(loses, good+`, "continuous": true`)
+	o.graft(wins, `"source": 1, "target": "http://t/b"`)
+	o.put(good + `, "continuous": true`)
+	o.ask(fails(o.taken()))
+	o.tombstone() // what the first user wrote wins
+	o.ask(fails(o.taken()))
+	o.tombstone()
+	o.put("")
+	if o.check(false, 0); o.m.Counts[winsNow] != 2 {
+		t.Errorf("another leaf won %d times", o.m.Counts[winsNow])
+	}
+}
+
+// TestBreachesOfLeaves damages commits that write leaves.
+func TestBreachesOfLeaves(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		rule Rule
+		do   func(o *office)
+	}{
+		{"a write over a leaf that nobody read", Winning, func(o *office) {
+			o.put(good)
+			o.put(good + `, "continuous": true`)
+			o.sent = append(o.sent, &Sent{Body: []byte(`{"n": 3,` + good + `}`), Over: loses})
+			o.open(func(tx kv.Tx, db *docs.Database) error {
+				old, err := db.Read("doc", docs.Want{})
+				if err != nil {
+					return err
+				}
+				e := docs.Edit{Document: docs.Document{ID: "doc", Rev: old.Rev, Body: []byte(`{"n":3,` + good + `}`)}}
+				_, err = o.s.WriteDocs(tx, db, []docs.Edit{e}, jobstore.Writer{Admin: true}, o.now)
+				return err
+			})
+		}},
+		{"a winner that is another leaf", Winning, func(o *office) {
+			o.put(good)
+			o.m.leaves[jobOfDoc][wins] = `{"n":1,` + good + `}`
+			o.put(good + `, "continuous": true`)
+		}},
+		{"a leaf that loses and is not stored as it was sent", Winning, func(o *office) {
+			o.put(good)
+			o.sent = append(o.sent, &Sent{Body: []byte(`{"n":2,"comment":1,` + good + `}`), Brought: true})
+			body := fmt.Sprintf(`{"_id":"doc","_rev":"%s","n":2,"owner":null,%s}`, loses, good)
+			o.open(func(tx kv.Tx, db *docs.Database) error {
+				d, err := docs.ParseDocument([]byte(body), docs.ReplicationMembers...)
+				if err == nil {
+					_, err = db.Update([]docs.Edit{{Document: *d, Replicated: true}})
+				}
+				return err
+			})
+		}},
+		{"the job of the leaf that lost", Following, func(o *office) {
+			o.put(good)
+			o.sent = append(o.sent, &Sent{Body: []byte(`{"n":2,"continuous":true,` + good + `}`), Brought: true})
+			body := fmt.Sprintf(`{"_id":"doc","_rev":"%s","n":2,"continuous":true,"owner":null,%s}`, wins, good)
+			o.open(func(tx kv.Tx, db *docs.Database) error {
+				d, err := docs.ParseDocument([]byte(body), docs.ReplicationMembers...)
+				if err == nil {
+					_, err = db.Update([]docs.Edit{{Document: *d, Replicated: true}})
+				}
+				return err
+			})
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := newOffice(t)
+			c.do(o)
+			o.check(true, c.rule)
+		})
+	}
+}
+
 // TestForbiddenEnd: a function keeps the end of a job out of its document.
 func TestForbiddenEnd(t *testing.T) {
 	o := newOffice(t)
@@ -290,6 +403,21 @@ func TestBreachesOfDocuments(t *testing.T) {
 		{"a wrong field that is not told", Telling, func(o *office) {
 			o.sent = append(o.sent, &Sent{Body: []byte(`{"n": 1, "continuous": 1,` + good + `}`), Brought: true})
 			o.slip(`"n": 1, "continuous": 1, "owner": null,` + good)
+		}},
+		{"two ways to select that are stored", Storing, func(o *office) {
+			o.sent = append(o.sent, &Sent{Body: []byte(`{"n": 1, "doc_ids": ["a"], "selector": {},` + good + `}`)})
+			o.slip(`"n": 1, "doc_ids": ["a"], "selector": {}, "owner": null,` + good)
+		}},
+		{"an edit with a wrong field that leaves the job", Telling, func(o *office) {
+			o.put(good)
+			o.sent = append(o.sent, &Sent{Body: []byte(`{"n": 2, "continuous": 1,` + good + `}`), Brought: true})
+			o.slip(`"n": 2, "continuous": 1, "owner": null,` + good)
+		}},
+		{"an edit with a wrong field that tells, and leaves the job", Following, func(o *office) {
+			o.put(good)
+			o.sent = append(o.sent, &Sent{Body: []byte(`{"n": 2, "continuous": 1,` + good + `}`), Brought: true})
+			o.slip(`"n": 2, "continuous": 1, "owner": null, "_replication_state": "failed",` +
+				`"_replication_state_reason": "continuous", "_replication_state_time": "now",` + good)
 		}},
 		{"an end that loses a member", Telling, ends(dropsMember("comment"))},
 		{"an end that tells a replication id", Telling, ends(addsMember(`"_replication_id": "x"`))},

@@ -39,6 +39,7 @@ const (
 	tells
 	endsUntold
 	runsAgain
+	winsNow
 
 	allSteps // the number of all
 )
@@ -47,7 +48,7 @@ var ofDocuments = [allSteps - transitions]string{
 	"make the job of a document", "make it anew for another replication", "go on after an edit",
 	"stay over after an edit", "take a document that is over", "take a document with a wrong field",
 	"delete a document", "tell the end of a job", "end without a word for a validation function",
-	"run a document again by order",
+	"run a document again by order", "take another leaf for the document",
 }
 
 // rule says what a transition is: the jobs that can take it, and the job that comes of it. found is the job as it was

@@ -45,6 +45,18 @@ func TestDocumentsAtRest(t *testing.T) {
 			}
 			r.atRest()
 		}, ""},
+		{"forked, and not as its user knows it", func(r *rig) {
+			j := r.document("doc", nil)
+			world.ForkNow(r.w, j)
+			written(r, j, 77, false)
+			r.atRest()
+		}, ""},
+		{"forked, and its job is gone", func(r *rig) {
+			j := r.document("doc", nil)
+			world.ForkNow(r.w, j)
+			r.know(j.JobID(), &shadow{})
+			r.atRest()
+		}, "S3c"},
 		{"written, and gone", func(r *rig) {
 			written(r, r.w.NewDocument("doc", nil), 1, true)
 			r.atRest()

@@ -102,6 +102,60 @@ func TestFollowing(t *testing.T) {
 			state(f, "d", fmt.Sprintf(body, 1), `"_replication_state":"completed"`)
 			r.see(world.Ticked{})
 		}, "S83", ""},
+		{"a leaf that wins, and the job of the one before", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
+			world.MirrorFollowed(r.w, f, "d", fmt.Sprintf(body, 1))
+			world.ForkFollowed(r.w, f, "d", fmt.Sprintf(body, 2), 1)
+		}, "", "L14"},
+		{"a leaf that wins, and its job", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
+			world.ForkFollowed(r.w, f, "d", fmt.Sprintf(body, 2), 1)
+			world.MirrorFollowed(r.w, f, "d", fmt.Sprintf(body, 2))
+			r.see(world.Ticked{})
+		}, "", ""},
+		{"a leaf that loses", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 2), true)
+			world.ForkFollowed(r.w, f, "d", fmt.Sprintf(body, 3), -1)
+			world.MirrorFollowed(r.w, f, "d", fmt.Sprintf(body, 2))
+			r.see(world.Ticked{})
+		}, "", ""},
+		{"a leaf that loses, and its job", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 2), true)
+			world.ForkFollowed(r.w, f, "d", fmt.Sprintf(body, 3), -1)
+			world.MirrorFollowed(r.w, f, "d", fmt.Sprintf(body, 3))
+		}, "", "L14"},
+		{"the leaf that is left, and no job", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
+			world.ForkFollowed(r.w, f, "d", fmt.Sprintf(body, 2), 1)
+			world.WriteFollowed(r.w, f, "d", "", true)
+		}, "", "L14"},
+		{"the leaf that is left, and its job", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
+			world.ForkFollowed(r.w, f, "d", fmt.Sprintf(body, 2), 1)
+			world.WriteFollowed(r.w, f, "d", "", true)
+			world.MirrorFollowed(r.w, f, "d", fmt.Sprintf(body, 1))
+			r.see(world.Ticked{})
+		}, "", ""},
+		{"a deleted leaf, and no job", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
+			world.ForkFollowed(r.w, f, "d", "", 1)
+		}, "", "L14"},
+		{"what the other leaf says, over the winner", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
+			world.ForkFollowed(r.w, f, "d", fmt.Sprintf(body, 2), 1)
+			state(f, "d", fmt.Sprintf(body, 1), `"_replication_id":"x"`)
+			r.see(world.Ticked{})
+		}, "S82", ""},
+		{"a job made more often than the leaves were written", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
+			world.ForkFollowed(r.w, f, "d", fmt.Sprintf(body, 2), 1)
+			for n, text := range []string{body, bad, body} {
+				world.MirrorFollowed(r.w, f, "d", fmt.Sprintf(text, n))
+				r.pass(1e9)
+			}
+		}, "S84", ""},
 		{"a write without the job", func(r *rig, f *world.Following) {
 			r.see(world.FollowCalls{Node: r.node(1), Worker: "n1/1", Of: f, Op: peer.EditDocs{}})
 		}, "S85", ""},

@@ -93,6 +93,7 @@ type hearsUsers struct {
 // hearsLooks has the topics of what users ask for before they are told, and of what they look at.
 type hearsLooks struct {
 	writeBegins     topic[world.WriteBegins]
+	documentForked  topic[world.DocumentForked]
 	dropBegins      topic[world.DropBegins]
 	databaseDropped topic[world.DatabaseDropped]
 	requestBegins   topic[world.RequestBegins]
@@ -322,6 +323,8 @@ func (c *chronicle) seeLook(f world.Fact) {
 	switch f := f.(type) {
 	case world.WriteBegins:
 		c.on.writeBegins.tell(f)
+	case world.DocumentForked:
+		c.on.documentForked.tell(f)
 	case world.DropBegins:
 		c.on.dropBegins.tell(f)
 	case world.RequestBegins:

@@ -95,7 +95,7 @@ var subjects = []*subject{
 	&transactionSubject,
 	&pageSubject, &leftoverSubject, &listSubject,
 	&turnSubject, &rotationSubject, &waitSubject, &newJobSubject, &documentSubject,
-	&replicatedSubject, &validationSubject,
+	&replicatedSubject, &mistakeSubject, &validationSubject,
 	&claimSubject,
 	&transitionSubject,
 	&viewSubject, &explanationSubject, &backoffSubject, &vanishedSubject,

@@ -135,12 +135,15 @@ func (w *wrote) on(s register) (register, bool) {
 		return s, !w.sure
 	case state.Terminal() && s.there: // as the user read it, and the job stays as it is
 		s.over = state
-	case !s.there || s.over != "" || !s.job.any && !s.job.same(sent.meaning):
+	case !s.there || s.over != "" || w.Wrong || !s.job.any && !s.job.same(sent.meaning):
 		latest := w.At
 		if w.Brought {
 			latest = w.moment.over
 		}
 		s.anew(sent.meaning, w.At, latest)
+		if w.Wrong {
+			state = jobstore.Failed
+		}
 		if state.Terminal() {
 			s.over = state
 		}

@@ -33,6 +33,8 @@ var specifiedSubject = subject{
 			"stored."},
 		{"S100c", "A node writes into a document when it ends the job, in the same commit: how that ended, when, and " +
 			"why or with which numbers. Nothing else in it changes."},
+		{"S100d", "A document with conflicts is the leaf that is not deleted, has the longest history and then the " +
+			"greatest name; a write replaces the leaf that it was made from, and no other."},
 	},
 	begin: func(c *chronicle) {
 		c.model = model.New(c.w.Root())
@@ -74,6 +76,7 @@ func (s *specified) landed(l landing) {
 		id := map[model.Rule]string{
 			model.Rows: "S99a", model.Life: "S99b", model.Taking: "S99c", model.Leasing: "S99d",
 			model.Records: "S99e", model.Following: "S100a", model.Storing: "S100b", model.Telling: "S100c",
+			model.Winning: "S100d",
 		}[b.Rule]
 		s.Fail(id, "%s", b.Text)
 	}
@@ -82,7 +85,7 @@ func (s *specified) landed(l landing) {
 // sent is a document as its user sends it.
 func (s *specified) sent(n uint64) *model.Sent {
 	if w := s.writes[n]; w != nil {
-		return &model.Sent{Body: w.Sent, Brought: w.Brought}
+		return &model.Sent{Body: w.Sent, Brought: w.Brought, Over: w.Over}
 	}
 	return nil
 }

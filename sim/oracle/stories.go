@@ -23,6 +23,7 @@ type stories struct {
 	requests map[*spec.Replication]*requested
 	waits    map[*world.Waiter]instant.Time // when a user who waits looked last
 	unjudged int                            // stories that took too long
+	forked   map[string]bool                // jobs of documents with conflicts, of which no story is told
 }
 
 // story is what was done to one job, with the moments of call and return.
@@ -48,7 +49,9 @@ var storySubject = subject{
 		s := &stories{
 			chronicle: c, of: map[string]*story{}, writes: map[uint64]*wrote{},
 			requests: map[*spec.Replication]*requested{}, waits: map[*world.Waiter]instant.Time{},
+			forked: map[string]bool{},
 		}
+		c.on.documentForked.add(func(f world.DocumentForked) { s.forked[f.ID] = true; delete(s.of, f.ID) })
 		c.on.writeBegins.add(s.writeBegins)
 		c.on.documentWritten.add(func(f world.DocumentWritten) { s.told(f.Token) })
 		c.on.writeRefused.add(func(f world.WriteRefused) { s.refused(f.Token) })
@@ -83,10 +86,13 @@ func (s *stories) hearLooks() {
 
 // add begins a deed.
 func (s *stories) add(id string, at instant.Time, d deed) *moment {
+	m := &moment{d, at, instant.Never}
+	if s.forked[id] {
+		return m
+	}
 	if s.of[id] == nil {
 		s.of[id] = &story{}
 	}
-	m := &moment{d, at, instant.Never}
 	s.of[id].acts = append(s.of[id].acts, m)
 	return m
 }
@@ -132,7 +138,7 @@ func (s *stories) told(token uint64) {
 
 // refused forgets a write that did not happen and will not.
 func (s *stories) refused(token uint64) {
-	if w := s.writes[token]; w != nil {
+	if w := s.writes[token]; w != nil && !s.forked[w.JobID] {
 		all := s.of[w.JobID]
 		all.acts = slices.DeleteFunc(all.acts, func(m *moment) bool { return m == w.moment })
 	}

@@ -37,6 +37,18 @@ func (s *teller) writes(seen, token uint64, members string) {
 	s.see(world.DocumentWritten{Doc: s.w.NewDocument("r1", nil), Token: token})
 }
 
+// spoils has a document be edited elsewhere so that it cannot be replicated.
+func (s *teller) spoils(seen, token uint64) {
+	s.pass(time.Second)
+	s.made[token] = s.now().Add(500 * time.Millisecond)
+	s.see(world.WriteBegins{Write: &world.Write{
+		JobID: s.id, Token: token, Seen: seen, At: s.now(), Brought: true, Wrong: true,
+		Sent: fmt.Appendf(nil, `{"source":"s","target":7,"n":%d}`, token),
+	}})
+	s.pass(time.Second)
+	s.see(world.DocumentWritten{Doc: s.w.NewDocument("r1", nil), Token: token})
+}
+
 // shown has a user look at a job that the write with a token made.
 func (s *teller) shown(by uint64, state jobstore.State, change ...func(*jobstore.View)) {
 	v := &jobstore.View{Source: "s", Target: "t", State: state, Created: s.made[by]}
@@ -137,6 +149,30 @@ func TestStories(t *testing.T) {
 			s.see(world.WriteRefused{Token: 1})
 			s.reads(1, "")
 		}), "S96a"},
+		{"spoiled, failed and mended", story(func(s *teller) {
+			s.writes(0, 1, "")
+			s.spoils(1, 2)
+			s.shown(2, "failed", target(""))
+			s.writes(2, 3, "")
+			s.shown(3, "running")
+		}), ""},
+		{"spoiled twice", story(func(s *teller) {
+			s.writes(0, 1, "")
+			s.spoils(1, 2)
+			s.spoils(2, 3)
+			s.shown(3, "failed", target(""))
+		}), ""},
+		{"spoiled, and goes on", story(func(s *teller) {
+			s.writes(0, 1, "")
+			s.spoils(1, 2)
+			s.shown(2, "running")
+		}), "S96a"},
+		{"forked, of which no story is told", story(func(s *teller) {
+			s.writes(0, 1, "")
+			s.see(world.DocumentForked{ID: s.id})
+			s.writes(0, 2, "")
+			s.shown(1, "running", target("u"))
+		}), ""},
 		{"the job of before", story(func(s *teller) {
 			s.writes(0, 1, "")
 			s.writes(1, 2, `,"target":"u"`)

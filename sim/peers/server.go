@@ -457,3 +457,6 @@ func (db *DB) Latest(id string) *docs.Document {
 		return doc, err
 	})
 }
+
+// Leaves are the revisions of a document that no other one follows, with their histories, in any order.
+func Leaves(db *DB, id string) []*docs.Document { return db.revs(id, nil) }

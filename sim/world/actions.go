@@ -76,10 +76,10 @@ var actions = []action{
 }
 
 // allActions is the table with the rows of users who steer jobs, of those who wait, of those who change what databases
-// refuse, of those who replicate documents into the service, of those who write validation functions, and of those who
-// edit options.
+// refuse, of those who replicate documents into the service, of those who write validation functions, of those who
+// edit options, of those who make mistakes in that, and of those who write documents on two sides.
 var allActions = slices.Concat(actions, controlActions, waitActions, refusalActions, replicatedActions,
-	validationActions, optionActions)
+	validationActions, optionActions, spoilingActions, forkActions, conflictActions)
 
 // AllActions are the names of all that users can do.
 var AllActions = namesOf(allActions, func(a action) string { return a.name })

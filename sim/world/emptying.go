@@ -3,6 +3,7 @@ package world
 import (
 	"fmt"
 
+	"couchrelay/core/docs"
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 )
@@ -42,6 +43,9 @@ func remove(w *World, id string) error {
 		if id != (&JobDoc{tenant: t, id: rec.DocID}).JobID() {
 			return nil // of a deleted database of that name, whose jobs nodes remove
 		}
+		if err := removeLosers(w, t, rec.DocID); err != nil {
+			return err
+		}
 		for range mostLeaves {
 			if rec, err = w.store.Record(w.db.Present(), id); err != nil || rec == nil {
 				return err
@@ -53,6 +57,42 @@ func remove(w *World, id string) error {
 		return fmt.Errorf("job %s is there though its document was deleted", id)
 	}
 	return fmt.Errorf("job %s is of no database", id)
+}
+
+// removeLosers deletes the leaves of a document that lose: else each of them would be the document for no time at all.
+func removeLosers(w *World, t *Tenant, id string) (failed error) {
+	db, err := w.store.Docs.Open(w.db.Glance(), t.name)
+	if err != nil {
+		return err
+	}
+	opened, err := db.OpenRevs([]docs.Wanted{{ID: id}}, false)
+	if err != nil || len(opened) == 0 {
+		return err
+	}
+	var edits []docs.Edit
+	for i, leaf := range leavesIn(opened[0]) {
+		if i > 0 && !leaf.Deleted {
+			deleted := docs.Document{ID: id, Rev: leaf.Rev, Deleted: true, Body: []byte("{}")}
+			edits = append(edits, docs.Edit{Document: deleted})
+		}
+	}
+	if len(edits) == 0 {
+		return nil
+	}
+	calmly(w, func(tx kv.Tx) error {
+		db, err := w.store.Docs.Open(tx, t.name)
+		if err != nil {
+			return err
+		}
+		written, err := w.store.WriteDocs(tx, db, edits, admin, w.Engine.Now())
+		for _, done := range written {
+			if done.Err != nil {
+				failed = done.Err
+			}
+		}
+		return err
+	})
+	return failed
 }
 
 // UnderWay names a replication document that a user writes, or one of a database that a user deletes and makes anew;

@@ -24,6 +24,8 @@ import (
 type followings struct {
 	w     *World
 	site  *decide.Site
+	slips *decide.Site // what documents have that they should not
+	forks *decide.Site // which conflicts they have
 	store *follow.Store
 	list  []*Following
 	n     int // written so far
@@ -40,6 +42,9 @@ type Following struct {
 	// was: a database that has a lost revision again counts as never put back.
 	restored bool
 	first    map[firstWrite]instant.Time
+	wrote    map[firstWrite]*FollowedDoc
+	// Forked are the documents that have, or had, more than one leaf.
+	Forked map[string]bool
 }
 
 // firstWrite is a revision of a document, which users may write several times, into databases made anew.
@@ -81,7 +86,8 @@ func newFollowings(w *World, root tuple.Subspace) *followings {
 		f.store.Pages = follow.Pages{Read: n, Look: n, Send: n, Sweep: n}
 	}
 	if w.Config.Followed > 0 {
-		f.site = w.Decider.Site("followed")
+		f.site, f.slips = w.Decider.Site("followed"), w.Decider.Site("slips of followed documents")
+		f.forks = w.Decider.Site("conflicts of followed documents")
 	}
 	return f
 }
@@ -92,7 +98,8 @@ func (f *followings) build() {
 		s := f.w.net.servers[i%len(f.w.net.servers)]
 		d := follow.Database{Section: s.Name, Name: fmt.Sprint("r", i+1)}
 		d.URL = URL(s.Name, d.Name)
-		one := &Following{Database: d, server: s, Docs: map[string]*FollowedDoc{}, first: map[firstWrite]instant.Time{}}
+		one := &Following{Database: d, server: s, Docs: map[string]*FollowedDoc{}, first: map[firstWrite]instant.Time{},
+			wrote: map[firstWrite]*FollowedDoc{}}
 		one.tenant = &Tenant{name: d.ID(), instance: tuple.UUID{8, byte(i)}}
 		f.list = append(f.list, one)
 		f.fill(one)
@@ -103,6 +110,7 @@ func (f *followings) build() {
 func (f *followings) fill(one *Following) {
 	one.server.Create(one.Name)
 	one.server.Lags[one.Name] = map[string]*docs.Document{}
+	one.Forked = map[string]bool{}
 	for id, d := range one.Docs {
 		gone := *d
 		gone.Body, one.Docs[id] = nil, &gone
@@ -279,6 +287,7 @@ func (c *Config) drawFollowed(seed uint64) {
 		return
 	}
 	c.Followed = 1 + r.Intn(2)
+	c.drawConflicts(seed)
 	if page := prng.Fork(seed, "follow page"); page.Intn(2) == 0 {
 		c.FollowPage = 1 + page.Intn(4)
 	}

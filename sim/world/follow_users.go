@@ -98,8 +98,13 @@ func (f *followings) meet(one *Following, op peer.Op) {
 		return
 	}
 	id, what := ids[f.site.Int(len(ids))], f.site.Int(11)
+	forks := f.w.Config.conflicts() && f.forks.Int(2) == 1
 	f.w.Engine.After(f.site.Duration(0, 2*f.w.Config.NetLatency), nil, "user meets a follower", func() {
-		if one.DB() != nil && !f.w.healed {
+		switch {
+		case one.DB() == nil || f.w.healed:
+		case forks:
+			f.fork(one, id)
+		default:
 			f.edit(one, id, what)
 		}
 	})
@@ -172,6 +177,9 @@ func (f *followings) newBody(id string) *FollowedDoc {
 			target = strings.Replace(target, "/b", "/bb", 1)
 		}
 		body["target"], body["create_target"] = target, true
+	} else if f.w.Config.spoils() && f.slips.Int(4) > 0 {
+		body["target"] = u.pick(f.slips, false)
+		body = spoilt(body, f.slips)
 	}
 	f.n++
 	body["n"], body["user_ctx"] = f.n, map[string]any{"name": UserOf(id)}
@@ -195,20 +203,28 @@ func (f *followings) put(one *Following, id string, d *FollowedDoc, keep bool) {
 	} else if e.Deleted {
 		return
 	}
+	f.write(one, d, e)
+}
+
+// write writes a revision of a user.
+func (f *followings) write(one *Following, d *FollowedDoc, e docs.Edit) {
+	id := e.ID
 	written := one.DB().Write([]docs.Edit{e})[0]
 	one.DB().Sync() // what users wrote is theirs to lose
 	f.w.Engine.Logf(one.DB().String(), "user wrote %s %s as %s: %v", id, e.Body, written.Rev, written.Err)
-	if written.Err == nil {
-		is, write := *d, firstWrite{id, written.Rev}
-		if _, known := one.first[write]; !known {
-			one.first[write] = f.w.Engine.Now()
-		}
-		is.Written, is.At = 1, one.first[write]
-		if old := one.Docs[id]; old != nil {
-			is.Written += old.Written
-		}
-		one.Docs[id] = &is
+	if written.Err != nil {
+		return
 	}
+	is, write := *d, firstWrite{id, written.Rev}
+	if _, known := one.first[write]; !known {
+		one.first[write] = f.w.Engine.Now()
+	}
+	is.Written, is.At = 1, one.first[write]
+	if old := one.Docs[id]; old != nil {
+		is.Written += old.Written
+	}
+	one.Docs[id], one.wrote[write] = &is, &is
+	one.Forked[id] = one.Forked[id] || e.Replicated
 }
 
 // withStateOf returns a body with the members of state of another one, and the state.

@@ -25,6 +25,16 @@ func WriteFollowed(w *World, f *Following, id, body string, valid bool) {
 	w.follows.put(f, id, d, false)
 }
 
+// ForkFollowed writes a document of a followed database beside its winner, with a history so many generations longer;
+// no body deletes it.
+func ForkFollowed(w *World, f *Following, id, body string, deeper int) {
+	d := &FollowedDoc{Valid: true}
+	if body != "" {
+		d.Body = []byte(body)
+	}
+	w.follows.graft(f, f.DB().Latest(id), d, deeper)
+}
+
 // RemakeFollowed deletes a followed database and makes it again.
 func RemakeFollowed(w *World, f *Following) {
 	f.server.Delete(f.Name)

@@ -137,6 +137,8 @@ type Write struct {
 	Seen  uint64       // the token of the revision that the user saw, be it a deletion; 0 when there was none
 	// Brought is a write that comes from elsewhere as it is: its user saw nothing before.
 	Brought bool
+	Wrong   bool   // the document asks for no valid replication
+	Over    string // the revision that it replaces; empty if there was none, or it was deleted
 }
 
 // Facts about what users ask for, and see. What becomes of a write is told by DocumentWritten or WriteRefused with the

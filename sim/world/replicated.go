@@ -7,6 +7,7 @@ import (
 	"maps"
 
 	"couchrelay/core/docs"
+	"couchrelay/core/docs/revtree"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/prng"
@@ -25,6 +26,8 @@ func (c *Config) drawWrites(seed uint64) {
 	c.drawReplicated(seed)
 	c.drawValidation(seed)
 	c.drawOptions(seed)
+	c.drawSpoiling(seed)
+	c.drawForks(seed)
 }
 
 // drawReplicated has one world of four be one into which documents are replicated.
@@ -84,6 +87,7 @@ type arrival struct {
 	instance [16]byte // of the database into which it came
 	raw      []byte
 	token    uint64
+	parent   revtree.Rev // that it replaces; zero for a new document
 	arrived  bool
 }
 
@@ -124,24 +128,32 @@ func bringIn(u *users, a *arrival, site *decide.Site) {
 	})
 }
 
-// replicateIn writes a revision with new_edits=false.
+// replicateIn writes a revision with new_edits=false, in a transaction of its own.
 func replicateIn(ctx context.Context, u *users, a *arrival) (docs.Written, error) {
 	return kv.Run(ctx, u.w.db, func(tx kv.Tx) (none docs.Written, err error) {
 		db, err := u.w.store.Docs.Open(tx, a.j.tenant.name)
 		if err != nil {
 			return none, err
 		}
-		doc, err := docs.ParseDocument(a.raw, docs.ReplicationMembers...)
-		if err != nil {
-			return none, err
-		}
-		edit := docs.Edit{Document: *doc, Replicated: true}
-		written, err := u.w.store.WriteDocs(tx, db, []docs.Edit{edit}, jobstore.Writer{}, u.w.Engine.Now())
-		if err != nil {
-			return none, err
-		}
-		return written[0], nil
+		return replicateInto(u, tx, db, a)
 	})
+}
+
+// replicateInto writes a revision of another server with new_edits=false.
+func replicateInto(u *users, tx kv.Tx, db *docs.Database, a *arrival) (none docs.Written, err error) {
+	doc, err := docs.ParseDocument(a.raw, docs.ReplicationMembers...)
+	if err != nil {
+		return none, err
+	}
+	if !a.parent.IsZero() {
+		doc.Ancestors = []string{a.parent.ID}
+	}
+	edit := docs.Edit{Document: *doc, Replicated: true}
+	written, err := u.w.store.WriteDocs(tx, db, []docs.Edit{edit}, jobstore.Writer{}, u.w.Engine.Now())
+	if err != nil {
+		return none, err
+	}
+	return written[0], nil
 }
 
 // Facts about users who replicate documents into this service.

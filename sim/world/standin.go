@@ -105,6 +105,12 @@ func (w *World) MakeTenants() {
 	w.emit(Stepped{})
 }
 
+// ForkNow has a document be one that has conflicts.
+func ForkNow(w *World, j *JobDoc) {
+	j.forked = true
+	w.emit(DocumentForked{j.JobID()})
+}
+
 // Keep makes the run's connections hold the bodies of a fetch.
 func (r *Run) Keep(id uint64) { r.pair.Keep(id) }
 

@@ -69,6 +69,7 @@ type JobDoc struct {
 	// busy is while a write is under way; unknown when the last write may have happened or not.
 	busy, unknown bool
 	present       bool
+	forked        bool // it has, or had, conflicts
 	// keeps is that the next write has what the replicator wrote, as that of a user who changes what was
 	// read.
 	keeps bool
@@ -336,7 +337,7 @@ func (u *users) put(ctx context.Context, j *JobDoc, body map[string]any) (change
 		}
 		switch {
 		case !seen.Deleted:
-			doc.Rev = seen.Rev
+			doc.Rev, begun.Over = seen.Rev, seen.Rev.String()
 		case doc.Deleted:
 			return nil
 		}
