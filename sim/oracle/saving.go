@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -72,7 +73,7 @@ type saving struct {
 	at      instant.Time // when the last checkpoint was whole; 0 while there is none
 	rested  instant.Time // when the last answer came about a checkpoint, or about a database as a whole
 	still   instant.Time // since when a one-shot that has read all waits for no answer; 0 if it does
-	gaveUp  bool         // the run has canceled requests since it last asked for changes, as before an end
+	early   string       // what is wrong with a checkpoint that came too soon, unless the run ends now; or empty
 	store   int          // questions to the store that have no answer, about refused documents
 	stored  instant.Time // when the last of these answers came
 	unsaved bool         // a request for a checkpoint failed after the stop, or on another job's log
@@ -106,8 +107,8 @@ func (sv *savings) called(c call) {
 		}
 	case peer.GetFilter:
 		r.saving.begins(r, false)
-	case peer.ReadChanges:
-		r.saving.gaveUp = false
+	case peer.ReadChanges, peer.DiffRevs, peer.FetchDocs, peer.WriteDocs, peer.CopyDoc:
+		sv.checkGoesOn(r)
 	}
 }
 
@@ -248,14 +249,15 @@ func (sv *savings) checkAskedFirst(r *run, head entry) {
 const idlePace = 10
 
 // checkPace is S21d: checkpoints are work for both servers. The first one is excused, the last ones of a run
-// that is stopped or ends as stalled, and the ones of a one-shot that has done all it read, or whose source is
-// not the one any more with which it began.
+// that is stopped, and the ones of a one-shot that has done all it read, or whose source is not the one any
+// more with which it began. So is the last one of a run that ends as stalled: such a run has no request in
+// flight, so whether it ends is seen when it asks for documents once more.
 func (sv *savings) checkPace(r *run) {
 	rep, s, source := r.Replication(), &r.saving, r.begin.source
 	same := sv.goesOn(r)
 	through := func(seq peer.Seq) bool { return source.Number(r.feed.read) <= source.Number(seq) }
 	atEnd := !rep.Continuous && (!same || r.feed.ended && through(r.Info().ThroughSeq))
-	if s.at == 0 || r.stopped || s.gaveUp || atEnd {
+	if s.at == 0 || r.stopped || atEnd {
 		return
 	}
 	pace := r.interval()
@@ -263,7 +265,18 @@ func (sv *savings) checkPace(r *run) {
 		pace *= idlePace
 	}
 	if since := sv.w.Now().Sub(s.at); since < pace {
-		sv.Fail("S21d", "%s writes a checkpoint %s after the one before; it should be %s", r, since, pace)
+		s.early = fmt.Sprintf("%s writes a checkpoint %s after the one before; it should be %s", r, since, pace)
+	}
+	if r.Flights() > 0 {
+		sv.checkGoesOn(r)
+	}
+}
+
+// checkGoesOn is S21d of a run that has more to do than its last checkpoint.
+func (sv *savings) checkGoesOn(r *run) {
+	if s := &r.saving; s.early != "" {
+		sv.Fail("S21d", "%s", s.early)
+		s.early = ""
 	}
 }
 
@@ -382,7 +395,6 @@ func (sv *savings) checkCancel(c cancel) {
 	if c.Op == nil {
 		sv.Fail("P1d", "%s cancels request %d, which is not in flight", c.run, c.RunCancels.ID)
 	}
-	c.saving.gaveUp = true
 	_, stops := c.Event.(replication.Stop)
 	if put, is := c.Op.(peer.PutLocal); is && stops && c.feed.begun {
 		sv.Fail("S21i", "%s is stopped, and gives up %s", c.run, put)

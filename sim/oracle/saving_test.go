@@ -13,8 +13,8 @@ import (
 
 func TestSavings(t *testing.T) {
 	filtered := map[string]any{"continuous": true, "filter": "app/f"}
-	// paced has a run save twice, the second time after a pause and something else.
-	paced := func(pause time.Duration, between func(*saver)) func(*rig) {
+	// last has a run save twice, the second time after a pause and something else, and then do nothing more.
+	last := func(pause time.Duration, between func(*saver)) func(*rig) {
 		return func(r *rig) {
 			s := r.savesIn(nil)
 			s.has(r.edit(r.db("s1", "a1"), "a"))
@@ -22,6 +22,14 @@ func TestSavings(t *testing.T) {
 			between(s)
 			s.pass(pause)
 			s.saves("two")
+		}
+	}
+	// paced has the run go on.
+	paced := func(pause time.Duration, between func(*saver)) func(*rig) {
+		return func(r *rig) {
+			var run *saver
+			last(pause, func(s *saver) { between(s); run = s })(r)
+			run.call(run.run, peer.DiffRevs{})
 		}
 	}
 	more := func(s *saver) { s.has(s.edit(s.db("s1", "a1"), "b"), "b") }
@@ -112,18 +120,15 @@ func TestSavings(t *testing.T) {
 			s.pass(time.Second)
 			s.saves("one")
 		}, ""},
-		{"saved soon by a run that is stopped", paced(time.Second, func(s *saver) {
+		{"saved soon by a run that is stopped", last(time.Second, func(s *saver) {
 			more(s)
 			stop(s.rig, s)
 		}), ""},
-		{"saved soon by a run that gives its feed up", paced(time.Second, func(s *saver) {
+		{"saved soon by a run that gives up", last(time.Second, more), ""},
+		{"saved soon by a run that still asks", last(time.Second, func(s *saver) {
 			more(s)
-			s.see(world.RunCancels{Run: s.run, ID: 1, Event: replication.Wake{}, Op: peer.ReadChanges{}})
-		}), ""},
-		{"saved soon by a run that gives its work up, and was not reading", paced(time.Second, func(s *saver) {
-			more(s)
-			s.see(world.RunCancels{Run: s.run, ID: 1, Event: replication.Wake{}, Op: peer.DiffRevs{}})
-		}), ""},
+			s.call(s.run, poll)
+		}), "S21d"},
 		{"saved soon though nothing was read", paced(20*time.Second, func(s *saver) {}), "S21d"},
 		{"saved late though nothing was read", paced(100*time.Second, func(s *saver) {}), ""},
 		{"due for a second", paced(11*time.Second, more), ""},
