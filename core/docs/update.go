@@ -34,7 +34,9 @@ type Written struct {
 	// false for a repetition: its first run changed the document, with everything else that its transaction
 	// did.
 	Changed bool
-	Err     *Error // why the edit was refused; nothing was written for it then
+	// Loses reports that the document, which changed, has the winner that it had before.
+	Loses bool
+	Err   *Error // why the edit was refused; nothing was written for it then
 }
 
 // Limits of one write.
@@ -66,7 +68,9 @@ func (db *Database) Update(edits []Edit) ([]Written, error) {
 		if b.size += editSize(&edits[i]); i > 0 && b.size > batchSize {
 			break
 		}
+		before := b.winner(edits[i].ID)
 		result, err := b.apply(edits[i])
+		result.Loses = result.Changed && b.winner(edits[i].ID) == before
 		if refusal := (*Error)(nil); errors.As(err, &refusal) {
 			result.Err, result.Changed = refusal, false
 		} else if err != nil {
@@ -194,6 +198,16 @@ func (b *batch) touch(r *record) {
 	}
 	b.changes++
 	r.change = b.changes
+}
+
+// winner is the revision of a document's winner; zero while there is none.
+func (b *batch) winner(id string) revtree.Rev {
+	r := b.byID[id]
+	if r == nil {
+		return revtree.Rev{} // no document of the tree: a local one, or none that can be
+	}
+	winner, _ := r.tree.Winner()
+	return winner.Rev
 }
 
 // apply carries out one edit. Nothing is written when it returns an error.

@@ -349,3 +349,25 @@ func TestConflictFootprint(t *testing.T) {
 		t.Errorf("after deletion: %v", err)
 	}
 }
+
+// TestLoses: an edit says whether the document has another winner than before.
+func TestLoses(t *testing.T) {
+	w := newWorld(t)
+	rev := func(gen string, digit string) string { return gen + "-" + strings.Repeat(digit, 32) }
+	merge := func(rev string) Edit { return replicated(t, `{"_id":"a","_rev":"`+rev+`"}`) }
+	for i, step := range []struct {
+		edit    Edit
+		changed bool
+		loses   bool
+	}{
+		{merge(rev("1", "b")), true, false}, {merge(rev("1", "a")), true, true}, {merge(rev("1", "a")), false, false},
+		{merge(rev("1", "c")), true, false}, {w.edit(t, `{"_id":"a","_rev":"`+rev("1", "a")+`"}`), true, false},
+		{w.edit(t, `{"_id":"a","_rev":"`+rev("1", "b")+`","_deleted":true}`), true, true},
+		{w.edit(t, `{"_id":"_local/l"}`), false, false},
+	} {
+		done := w.update(t, step.edit)[0]
+		if done.Err != nil || done.Changed != step.changed || done.Loses != step.loses {
+			t.Errorf("edit %d: %+v", i, done)
+		}
+	}
+}

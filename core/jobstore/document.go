@@ -142,7 +142,7 @@ func writeDocs(
 		return nil, err
 	}
 	for _, done := range written {
-		if done.Changed && !exempt(done.ID) {
+		if done.Changed && !done.Loses && !exempt(done.ID) {
 			if err := w.follow(done.ID, accepted[done.ID], now); err != nil {
 				return nil, err
 			}

@@ -136,6 +136,8 @@ func TestStateForbidden(t *testing.T) {
 	if user := string(w.asked[len(w.asked)-1].User); user != service {
 		t.Error(user)
 	}
+	b.replicated("r", "1-"+strings.Repeat("0", 32), `{"source":"http://h/a","target":"http://h/other"}`, admin)
+	b.wantState(work.JobID, Completed) // a revision that loses makes no other job
 	b.none()
 	b.replicated("bad", "1-abc", `{"source":5}`, admin)
 	rec, doc := b.record(jobID("bad")), b.doc("bad")
