@@ -117,6 +117,20 @@ func TestStubs(t *testing.T) {
 	}
 }
 
+// TestStubsBeforeValidation: what is wrong with a stub is told also where edits are validated, and they are not asked
+// about.
+func TestStubsBeforeValidation(t *testing.T) {
+	w := newWorld(t)
+	edit := w.edit(t, `{"_id":"a","_attachments":{"f":{"stub":true,"revpos":1}}}`)
+	written := must(t, w, func(db *Database) ([]Written, error) {
+		db.Validate = func(*Document, *Document, bool) error { t.Error("asked"); return nil }
+		return db.Update([]Edit{edit})
+	})
+	if got := outcome(written[0]); got != "missing_stub" {
+		t.Error(got)
+	}
+}
+
 // TestAgeOfAttachments: revpos is the generation of the revision that brought the bytes, also in a document that was
 // deleted, whose revisions go on where they ended.
 func TestAgeOfAttachments(t *testing.T) {

@@ -172,13 +172,15 @@ func TestFailedReadsOfLists(t *testing.T) {
 	b.put("r", simple, admin)
 	b.accept()
 	b.put("s", simple, admin)
+	b.do1(func(tx kv.Tx) error { b.s.Drop(tx, tuple.UUID{9}); return nil })
 	for _, f := range []Filter{
 		{}, {Documents: true}, {States: []State{Pending}}, {Server: "h", Instance: DocumentJobs(tuple.UUID{1})},
 		{Workers: []string{"w"}},
 	} {
 		for name, read := range map[string]func(Lists) error{
-			"list":  func(l Lists) error { _, err := l.Page(Listing{Filter: f, Limit: 5}); return err },
-			"count": func(l Lists) error { _, _, err := l.Total(f); return err },
+			"list":    func(l Lists) error { _, err := l.Page(Listing{Filter: f, Limit: 5}); return err },
+			"count":   func(l Lists) error { _, _, err := l.Total(f); return err },
+			"servers": func(l Lists) error { _, _, err := l.Servers("", 5); return err },
 		} {
 			for reads, left := 0, -1; left < 0; reads++ {
 				left = reads
