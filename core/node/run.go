@@ -92,13 +92,13 @@ func (n *Node) startRun(w jobstore.Work, delay time.Duration) {
 	r := &run{
 		id: n.nextRun, held: Held{JobID: w.JobID, Lock: w.Lock},
 		continuous: w.Replication.Continuous, accepted: n.clock.Steady,
-		since: n.clock.Steady, charged: n.clock.Steady, grown: n.clock.Steady,
 		account: w.Record.Account(), stands: stands{place: w.Place, began: w.Place},
 		job: jobstore.Record{
 			Database: w.Record.Database, Source: w.Record.Source, Target: w.Record.Target,
 			Control: jobstore.Control{Weight: w.Record.Weight},
 		},
 	}
+	r.unused(n)
 	if w.Claimed {
 		r.claimed = w.Record.RepID
 	}
@@ -133,7 +133,7 @@ func (r *run) begin(n *Node) {
 	}
 }
 
-// unused leaves out of the run's use of its slot the time so far, in which an old run of its job stopped.
+// unused has the run's use of its slot begin now, without the time in which an old run of its job stopped.
 func (r *run) unused(n *Node) {
 	r.since, r.charged, r.grown = n.clock.Steady, n.clock.Steady, n.clock.Steady
 }
