@@ -68,3 +68,28 @@ func TestDamagedRowsAreTold(t *testing.T) {
 		t.Errorf("there were only %v", tried)
 	}
 }
+
+// TestCheckNamesTheRow: of a job whose description cannot be read, a check of the store names the row that has it.
+func TestCheckNamesTheRow(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	w.start()
+	w.settle(10 * time.Second)
+	root := tuple.Subspace(tuple.Pack("r"))
+	row := w.store.Keys.Jobs.Job.Pack(mirror, int64(0))
+	w.do(func(tx kv.Tx) error { tx.Set(row, []byte("{")); return nil })
+	c := check.New(check.Options{Root: root, Sections: follow.Sections(root)})
+	for done := false; !done; {
+		var found []check.Finding
+		var err error
+		if found, done, err = c.Step(w.db.(*fakefdb.Database).Present()); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range found {
+			if strings.Contains(f.What, "cannot be read") && f.Key == check.Readable(root, row) {
+				return
+			}
+		}
+	}
+	t.Error("nothing was found there")
+}
