@@ -73,7 +73,8 @@ type (
 		Max    int
 		Known  []string
 	}
-	// Release gives a job back, with the error by which its run ended, if any, to run again after Wait.
+	// Release gives a job back, to run again after Wait. A run that ended with an Error, which is the last of Errors in
+	// a row, has it stored; one that ended in order leaves what is stored.
 	Release struct {
 		Held
 		Errors        int
@@ -181,7 +182,9 @@ func (q Release) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	data.Errors, data.Error, data.Reason = q.Errors, q.Error, q.Reason
+	if q.Error != "" { // one that ends in order has not got through by that
+		data.Errors, data.Error, data.Reason = q.Errors, q.Error, q.Reason
+	}
 	schedule := ready
 	if q.Wait > 0 {
 		schedule.Due = now.Add(q.Wait)

@@ -71,6 +71,27 @@ func TestShortTrouble(t *testing.T) {
 	}
 }
 
+// TestRestartInTrouble: a worker that leaves in order does not forget the failures of a database that it has not
+// reached since.
+func TestRestartInTrouble(t *testing.T) {
+	w := newWorld(t)
+	w.fault = func(peer.Op) fault { return refused }
+	k := w.start()
+	w.settle(3 * time.Minute)
+	failed := w.followed()
+	for len(k.calls) == 0 {
+		w.pass(250 * time.Millisecond)
+		for len(k.asks) > 0 {
+			k.act(first)
+		}
+	}
+	k.tell(follow.Drain{})
+	w.settle(time.Second)
+	if now := w.followed(); !k.left || failed.Errors < 3 || now.Errors != failed.Errors || now.Error != failed.Error {
+		t.Errorf("%d failures, the last %q, became %d and %q", failed.Errors, failed.Error, now.Errors, now.Error)
+	}
+}
+
 // TestLagsAgainAndAgain: a node that is late for a moment ends no run, however often that happens to it.
 func TestLagsAgainAndAgain(t *testing.T) {
 	w := newWorld(t)
