@@ -75,20 +75,23 @@ func TestLife(t *testing.T) {
 	w.expect("bad", jobstore.Pending, "")
 }
 
-// TestOver: a document that says at first sight that it is over does not run, and is left as it is.
+// TestOver: a document that says at first sight that it is over does not run, and is left as it is, also if it would
+// be refused here: the replicator that has run it accepts more.
 func TestOver(t *testing.T) {
 	w := newWorld(t)
 	w.write("c", `{"source":"http://a/x","target":"http://b/x","_replication_state":"completed"}`)
 	w.write("f", other[:len(other)-1]+`,"_replication_state":"failed","_replication_state_reason":"x"}`)
 	w.write("t", `{"source":"http://a/x","target":"http://b/z","_replication_state":"triggered","_replication_id":"1"}`)
-	rev := w.couch.docs["c"].rev()
+	w.write("x", `{"source":"http://a/x","target":"http://b/x","query_params":1,"_replication_state":"completed"}`)
+	revs := w.couch.docs["c"].rev() + w.couch.docs["x"].rev()
 	w.start()
 	w.settle(10 * time.Second)
 	w.expect("c", jobstore.Completed, "completed")
 	w.expect("f", jobstore.Failed, "failed")
 	w.expect("t", jobstore.Pending, "")
-	if w.couch.docs["c"].rev() != rev {
-		t.Error("it was written to")
+	w.expect("x", jobstore.Completed, "completed")
+	if w.couch.docs["c"].rev()+w.couch.docs["x"].rev() != revs {
+		t.Error("one was written to")
 	}
 }
 

@@ -30,7 +30,7 @@ var followingSubject = subject{
 		{"S84", "A job of a followed document is made no more often than users wrote that."},
 		{"S85", "Only the worker that has the job of a followed database, by the store, reads that or writes into it."},
 		{"L14", "Once all trouble is over, each document of a followed database has a job that does what it says, " +
-			"or says why not."},
+			"or says why not, or that another replicator has completed it."},
 		{"L15", "Once all trouble is over, the documents of a followed database say which jobs are over, and how."},
 		{"L16", "Once all trouble is over, no document is in a mirror that is not in the followed database."},
 	},
@@ -196,10 +196,13 @@ func (f *following) behind(one *world.Following, id string) *Violation {
 	want, is := readFollowed(wrote.Body), readFollowed(mirrored.Body)
 	there := readFollowed(latestBody(one, id))
 	over := s.record.State.Terminal()
+	refused := s.record.State == jobstore.Failed && there.reason != ""
+	// A replicator that accepts a document which this service refuses may have completed it.
+	elsewhere := s.record.State == jobstore.Completed && wrote.State == string(jobstore.Completed)
 	switch {
 	case !is.mirrors(want):
 		return missed("L14", "document %s of %s is %s, and its mirror %s", id, one.URL, wrote.Body, mirrored.Body)
-	case !wrote.Valid && (s.record.State != jobstore.Failed || there.reason == ""):
+	case !wrote.Valid && !refused && !elsewhere:
 		return missed("L14", "document %s of %s asks for nothing, its job is %s, and it does not say why: %q", id,
 			one.URL, s.record.State, there.reason)
 	case wrote.Valid && !over && !(&documents{f.chronicle}).follows(job, mirrored):

@@ -44,6 +44,21 @@ func TestFollowing(t *testing.T) {
 			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(bad, 1), false)
 			world.MirrorFollowed(r.w, f, "d", fmt.Sprintf(bad, 1))
 		}, "", "L14"},
+		{"completed by another replicator, which accepts it", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(bad, 1), false)
+			world.CompleteFollowed(r.w, f, "d")
+			world.MirrorFollowed(r.w, f, "d", string(f.DB().Latest("d").Body))
+			r.see(world.Ticked{})
+		}, "", ""},
+		{"completed by another replicator, and its job failed", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(bad, 1), false)
+			world.CompleteFollowed(r.w, f, "d")
+			world.MirrorFollowed(r.w, f, "d", fmt.Sprintf(bad, 1))
+		}, "", "L14"},
+		{"completed by nobody", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(bad, 1), false)
+			world.MirrorFollowed(r.w, f, "d", fmt.Sprintf(bad[:len(bad)-1]+`,"_replication_state":"completed"}`, 1))
+		}, "", "L14"},
 		{"a revision that was there before", func(r *rig, f *world.Following) {
 			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(bad, 1), false)
 			world.MirrorFollowed(r.w, f, "d", fmt.Sprintf(bad, 1))

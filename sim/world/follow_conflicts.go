@@ -56,7 +56,8 @@ func (f *followings) fork(one *Following, id string) {
 	case what < 5:
 		f.graft(one, winner, f.newBody(id), f.forks.Int(4)-1)
 	case what < 7: // by another replicator, which has run it as well
-		f.runElsewhere(one, winner)
+		state := []string{"completed", "failed"}[f.forks.Int(2)]
+		f.runElsewhere(one, winner, state, f.forks.Int(3))
 	case what == 7: // deleted on the other side
 		f.graft(one, winner, &FollowedDoc{}, f.forks.Int(2))
 	case what == 8:
@@ -89,10 +90,11 @@ func (f *followings) replace(one *Following, leaf *docs.Document, d *FollowedDoc
 	f.write(one, d, e)
 }
 
-// runElsewhere writes the document as another replicator leaves it that has run it as well.
-func (f *followings) runElsewhere(one *Following, winner *docs.Document) {
+// runElsewhere writes the document as another replicator leaves it that has run it as well. That one may accept what
+// this service does not.
+func (f *followings) runElsewhere(one *Following, winner *docs.Document, state string, deeper int) {
 	d := *one.Doc(winner.ID)
-	d.State = []string{"completed", "failed"}[f.forks.Int(2)]
+	d.State = state
 	var body map[string]any
 	_ = json.Unmarshal(d.Body, &body) // it is an object
 	body["_replication_state"], body["_replication_state_time"] = d.State, "2020-01-01T00:00:00Z"
@@ -100,7 +102,7 @@ func (f *followings) runElsewhere(one *Following, winner *docs.Document) {
 		body["_replication_state_reason"] = "elsewhere"
 	}
 	f.n++
-	e := beside(winner, f.forks.Int(3), f.forks, f.n)
+	e := beside(winner, deeper, f.forks, f.n)
 	e.Body, _ = json.Marshal(body)
 	f.write(one, &d, e)
 }

@@ -35,6 +35,11 @@ func ForkFollowed(w *World, f *Following, id, body string, deeper int) {
 	w.follows.graft(f, f.DB().Latest(id), d, deeper)
 }
 
+// CompleteFollowed writes a document of a followed database as another replicator leaves it that has completed it.
+func CompleteFollowed(w *World, f *Following, id string) {
+	w.follows.runElsewhere(f, f.DB().Latest(id), "completed", 1)
+}
+
 // RemakeFollowed deletes a followed database and makes it again.
 func RemakeFollowed(w *World, f *Following) {
 	f.server.Delete(f.Name)
