@@ -82,6 +82,17 @@ func TestCheckpoints(t *testing.T) {
 			r.ends(run, replication.Completed, replication.Info{})
 		}
 	}
+	// knows has a run complete whose target knows the source, which stores none, by a session.
+	knows := func(session string) func(*rig) {
+		return func(r *rig) {
+			run := r.run(map[string]any{})
+			run.Identify(logID)
+			r.edit(r.db("s1", "a1"), "later")
+			peers.PutLog(r.db("s2", "b1"), logID, fmt.Appendf(nil, `{"session_id":"s","source_last_seq":0,`+
+				`"source_read_only":{"session_id":%q,"last_seq":0}}`, session))
+			r.ends(run, replication.Completed, replication.Info{})
+		}
+	}
 	there := func(at peer.Seq) peer.Seq { return at }
 	zero := func(peer.Seq) peer.Seq { return peer.Zero }
 	start := func(r *rig, run *world.Run, at peer.Seq) { r.call(run, peer.ReadChanges{Since: at}) }
@@ -117,6 +128,8 @@ func TestCheckpoints(t *testing.T) {
 		}, "S21j"},
 		{"done and not covered, with a log that was moved from an older id", movesLog(nil), "S21j"},
 		{"done and not covered, since its source refused to have its log moved", movesLog(status(401)), ""},
+		{"done, and the source is known by a log under an older id", knows("older"), ""},
+		{"done, and the source is known by no log", knows(""), "S21j"},
 		{"done, and not covered since another run wrote over its log", writtenOver(false), ""},
 		{"done, and not covered though it wrote its log again", writtenOver(true), "S21j"},
 		{"done, and its source, which stores no log, has another run's", besideOther(false), ""},

@@ -84,14 +84,17 @@ func (k *known) missing(rep *spec.Replication, source, target *peers.DB, through
 // uncovered names a document that a job would copy again though it has arrived: one among the changes up to a
 // number that the job's checkpoints do not cover; empty when there is none. Jobs that differ in a few options
 // write the same logs, and so can rely on none. A source that stores no logs is not known again by a change that was
-// purged.
+// purged, and one that has a log under an older id is known by that.
 func (k *known) uncovered(jobID string, rep *spec.Replication, base string, through int64) string {
 	source, target := k.checkpointed(rep)
 	if source == nil || !rep.UseCheckpoints {
 		return ""
 	}
-	if last := k.logs.read(target.Log(base)).lone; last != nil && peers.Purged(source, last.ID, last.Rev) {
-		return ""
+	if last := k.logs.read(target.Log(base)).lone; last != nil {
+		kept := last.Session != "" && source.Log(base) == nil
+		if kept || peers.Purged(source, last.ID, last.Rev) {
+			return ""
+		}
 	}
 	for id, s := range k.shadows { // in any order: one is enough
 		if id != jobID && s.header != nil && s.record.BaseID == base {
