@@ -430,3 +430,26 @@ func TestRefusedLogBehindTooManyRequests(t *testing.T) {
 		t.Errorf("it does not say that it was asked to slow down: %+v", w.end)
 	}
 }
+
+// TestOldLogOfReadOnlySource: a source that has a log under the id of an older server, and does not let it be moved, has
+// what was copied since not copied again: the target's log knows it by that log.
+func TestOldLogOfReadOnlySource(t *testing.T) {
+	w := newWorld(t)
+	w.fill(3)
+	w.begin()
+	w.wantEnd(Completed, "")
+	for _, d := range w.dbs {
+		d.local["three"] = d.local["four"]
+		delete(d.local, "four")
+	}
+	w.refuseLogs(403)
+	for i, since := range []string{`"3-opaque"`, `"4-opaque"`, `"5-opaque"`} {
+		w.dbs[peer.Source].write(fmt.Sprint("new", i), "1-a")
+		w.calls = nil
+		w.begin()
+		w.wantEnd(Completed, "")
+		if from := w.feedStart(); from != since {
+			t.Errorf("run %d begins at %s, want %s", i+1, from, since)
+		}
+	}
+}

@@ -206,7 +206,7 @@ func (o *opener) migrate(on peer.Side) {
 	op := peer.PutLocal{Side: on, ID: o.ids.Bases[0], Body: o.sides[on].log.Encode(o.plan.FlatLog)}
 	o.ask(op, func(reply peer.Reply) {
 		if f := reply.Failure; f != nil && on == peer.Source && refusesLog(f) {
-			o.readOnly = true
+			o.readOnly, o.commits.lone.counts = true, true
 			o.locate(on)
 			return
 		} else if f != nil {

@@ -203,11 +203,9 @@ func (cp *checkpoints) checkGoesOn(r *run) {
 
 // checkOver is S21j: the next run of the replication would copy all again. A source that was made again with
 // the same changes is excused like one with others, since its first log counts for the database before only, and so is
-// a run over whose log another one wrote its own, or whose source kept its log under an older id: it refused to have it
-// moved.
+// a run over whose log another one wrote its own.
 func (cp *checkpoints) checkOver(e ending) {
-	kept := e.saving.moved && e.saving.lone
-	if !e.completed() || kept || e.run.saving.overwritten() || !cp.asBegun(e.run) ||
+	if !e.completed() || e.run.saving.overwritten() || !cp.asBegun(e.run) ||
 		e.begin.source.Start() != e.begin.startS {
 		return
 	}

@@ -87,9 +87,11 @@ func TestCheckpoints(t *testing.T) {
 		return func(r *rig) {
 			run := r.run(map[string]any{})
 			run.Identify(logID)
-			r.edit(r.db("s1", "a1"), "later")
+			source := r.db("s1", "a1")
+			r.edit(source, "later")
 			peers.PutLog(r.db("s2", "b1"), logID, fmt.Appendf(nil, `{"session_id":"s","source_last_seq":0,`+
-				`"source_read_only":{"session_id":%q,"last_seq":0}}`, session))
+				`"source_read_only":{"session_id":%q,"last_id":"later","last_rev":%q,"last_seq":0}}`,
+				session, source.Latest("later").Rev))
 			r.ends(run, replication.Completed, replication.Info{})
 		}
 	}
@@ -127,7 +129,7 @@ func TestCheckpoints(t *testing.T) {
 			r.ends(run, replication.Completed, replication.Info{})
 		}, "S21j"},
 		{"done and not covered, with a log that was moved from an older id", movesLog(nil), "S21j"},
-		{"done and not covered, since its source refused to have its log moved", movesLog(status(401)), ""},
+		{"done and not covered, since its source refused to have its log moved", movesLog(status(401)), "S21j"},
 		{"done, and the source is known by a log under an older id", knows("older"), ""},
 		{"done, and the source is known by no log", knows(""), "S21j"},
 		{"done, and not covered since another run wrote over its log", writtenOver(false), ""},
