@@ -85,13 +85,13 @@ func TestCheckpoints(t *testing.T) {
 	// knows has a run complete whose target knows the source, which stores none, by a session.
 	knows := func(session string) func(*rig) {
 		return func(r *rig) {
-			run := r.run(map[string]any{})
-			run.Identify(logID)
 			source := r.db("s1", "a1")
 			r.edit(source, "later")
 			peers.PutLog(r.db("s2", "b1"), logID, fmt.Appendf(nil, `{"session_id":"s","source_last_seq":0,`+
 				`"source_read_only":{"session_id":%q,"last_id":"later","last_rev":%q,"last_seq":0}}`,
 				session, source.Latest("later").Rev))
+			run := r.run(map[string]any{})
+			run.Identify(logID)
 			r.ends(run, replication.Completed, replication.Info{})
 		}
 	}
