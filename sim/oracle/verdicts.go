@@ -64,11 +64,17 @@ type verdicts struct {
 	took    map[peers.Revision]bool // when they were sent alone, and has not refused since
 	doubted map[peers.Revision]bool // refused over credentials
 	sure    map[again]bool          // sent once more after the target was opened
-	copies  []peer.CopyDoc          // those that sent them first
-	others  []peer.CopyDoc          // those that were sent before the target was opened for them
+	after   map[uint64]bool         // copies that were sent after the target was opened for them
+	failed  []failedCopy            // copies that are to be sent once more
 	// newer are refused over credentials as well, and came in place of such a revision: a copy sends what the source
 	// has by then. The run may take that for the second refusal, or ask once more.
 	newer map[peers.Revision]bool
+}
+
+// failedCopy is a copy that failed, and whether it was sent after the target was opened for it.
+type failedCopy struct {
+	peer.CopyDoc
+	after bool
 }
 
 // again is a revision that a copy sends. The same one may be in two copies in flight.
@@ -82,15 +88,13 @@ type again struct {
 // later change brought about, has to ask for itself.
 func (v *verdicts) called(c call) {
 	copied, is := c.op.(peer.CopyDoc)
-	switch {
-	case !is:
-		return
-	case opened(c.by):
-		v.copies = append(v.copies, copied)
-	case !v.repeats(copied, c.by):
-		v.others = append(v.others, copied)
+	if !is || !opened(c.by) && !v.repeats(copied, c.by) {
 		return
 	}
+	if v.after == nil {
+		v.after = map[uint64]bool{}
+	}
+	v.after[c.id] = true
 	for name := range v.doubted { // in any order; newer leaves come in place of those that are asked for
 		if name.ID == copied.ID {
 			v.sure[again{c.id, name}] = true
@@ -105,21 +109,23 @@ func opened(by replication.Event) bool {
 	return is
 }
 
-// repeats reports whether a copy is surely one that was sent after the target was opened, and now once more after a
-// pause. If more copies of the same revisions have begun than were sent so, it may be another one.
+// repeats reports whether a copy is surely one that was sent after the target was opened, failed, and is sent once more
+// after a pause. If one that was sent before that has failed as well, it may be that.
 func (v *verdicts) repeats(op peer.CopyDoc, by replication.Event) bool {
-	among := func(list []peer.CopyDoc) (n int) {
-		for _, before := range list {
-			missing := func(rev string) bool { return !slices.Contains(before.Revs, rev) }
-			if before.ID == op.ID && !slices.ContainsFunc(op.Revs, missing) {
-				n++
-			}
-		}
-		return n
+	if _, pause := by.(replication.Wake); !pause {
+		return false
 	}
-	_, pause := by.(replication.Wake)
-	sent := among(v.copies)
-	return pause && sent > 0 && sent >= among(v.others)
+	for _, after := range []bool{false, true} {
+		i := slices.IndexFunc(v.failed, func(f failedCopy) bool {
+			missing := func(rev string) bool { return !slices.Contains(f.Revs, rev) }
+			return f.after == after && f.ID == op.ID && !slices.ContainsFunc(op.Revs, missing)
+		})
+		if i >= 0 {
+			v.failed = slices.Delete(v.failed, i, i+1)
+			return after
+		}
+	}
+	return false
 }
 
 // tooLarge stands for the document of a bulk write that had no other and was too large: it is not named.
@@ -134,6 +140,9 @@ func (v *verdicts) hear(id uint64, op peer.Op, got peer.Reply) (refused []peers.
 	}
 	if write, is := op.(peer.WriteDocs); is && len(write.Docs) == 1 && is413(got.Failure) {
 		return []peers.Revision{tooLarge}
+	}
+	if copied, is := op.(peer.CopyDoc); is && got.Failure != nil {
+		v.failed = append(v.failed, failedCopy{copied, v.after[id]})
 	}
 	switch result := got.Result.(type) {
 	case peer.Written:

@@ -88,6 +88,17 @@ func TestVerdictsOnTheRun(t *testing.T) {
 			r.heard = replication.Wake{}
 			r.does(run, copyOf("a"), forbidden())
 		}, "S73a"},
+		{"goes on though a second copy was refused, where both had failed before", func(r *rig) {
+			run := r.under(spec.FailRefused)
+			again := func() {
+				r.fails(run, copyOf("a"), kind(peer.Broken))
+				r.heard = replication.Wake{}
+				r.does(run, copyOf("a"), forbidden())
+			}
+			again()
+			opens(r, run)
+			again()
+		}, "S73a"},
 		{"goes on after a second copy after a pause, of another change", func(r *rig) {
 			run := r.under(spec.FailRefused)
 			other := r.call(run, copyOf("a"))
