@@ -259,12 +259,16 @@ func TestEndsExplained(t *testing.T) {
 	if b.work[0].JobID != done {
 		b.work[0], b.work[1] = b.work[1], b.work[0]
 	}
+	refused := replication.Finding{Refusal: peer.Refusal{ID: "d", Rev: "1-x", Status: 403}}
+	b.do(func(tx kv.Tx) error {
+		return b.s.Owned(tx, done, b.work[0].Lock, b.now).StoreRefused("1", []replication.Finding{refused})
+	})
 	b.end(func(h jobstore.Owned, turn jobstore.Turn) error { return h.Complete(replication.End{}, turn) })
 	b.end(func(h jobstore.Owned, turn jobstore.Turn) error {
 		return h.Fail(replication.Trouble{Error: "duplicate", Reason: "twice"}, turn)
 	})
 	b.hold(jobstore.Hold{Server: "h"})
-	b.want(done, "The job is completed", Completed)
+	b.want(done, "The job is completed", Completed, Refused)
 	e := b.want(failed, "with duplicate (twice); what to do: delete one", Failed)
 	if e.Problem.Class != "configuration" || len(e.Holds) > 0 {
 		t.Errorf("%+v", e)

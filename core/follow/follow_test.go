@@ -2,6 +2,7 @@ package follow_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -368,6 +369,15 @@ func TestSections(t *testing.T) {
 	})
 	if err == nil || !strings.Contains(err.Error(), "x/y/_replicator") {
 		t.Errorf("got %v", err)
+	}
+	var made, gone []string
+	w.do(func(tx kv.Tx) (err error) {
+		list := []follow.Database{{Section: "new", Name: "z", URL: "http://s/z/"}}
+		made, gone, err = follow.Follow(tx, w.store, list, []tuple.UUID{{96}}, w.now)
+		return err
+	})
+	if !slices.Equal(made, []string{"new/z/_replicator"}) || !slices.Equal(gone, []string{mirror}) {
+		t.Errorf("made %v, gone %v", made, gone)
 	}
 }
 

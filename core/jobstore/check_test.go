@@ -370,3 +370,14 @@ func TestCheckInPages(t *testing.T) {
 		t.Errorf("the summary is %+v", c.Summary)
 	}
 }
+
+// TestVersionsOfLayouts: each layout that this release can read, the encrypted one too, is one that a check knows.
+func TestVersionsOfLayouts(t *testing.T) {
+	for version, finds := range map[int]bool{0: true, 1: false, sealedSchema: false, sealedSchema + 1: true} {
+		b := newBench(t)
+		b.do1(func(tx kv.Tx) error { tx.Set(b.s.Keys.Schema, []byte{byte(version), 7: 0}); return nil })
+		if found := b.check(false, b.db.Present()); (len(found) > 0) != finds {
+			t.Errorf("version %d: %v", version, found)
+		}
+	}
+}
