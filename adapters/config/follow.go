@@ -173,7 +173,6 @@ func (f *Follow) database(section, name string, c spec.Config) (Followed, error)
 	}
 	rep, err := spec.ParseDocument(ejson.Value{Kind: ejson.Object, Members: []ejson.Member{
 		{Name: "source", Value: endpoint}, {Name: "target", Value: endpoint},
-		{Name: "winning_revs_only", Value: ejson.Value{Kind: ejson.True}},
 	}}, c)
 	one := Followed{Database: follow.Database{Section: section, Name: name, Trusted: f.Trusted}}
 	if err == nil {

@@ -18,7 +18,7 @@ func TestFollow(t *testing.T) {
 		t.Fatalf("%v, %v", list, err)
 	}
 	if d := list[0]; d.ID() != "couch/reps/_replicator" || d.URL != "https://couch:6984/reps/" || d.Trusted ||
-		d.Connect.Source.Credentials.Password.Reveal() != "s3cret" || !d.Connect.WinningRevsOnly {
+		d.Connect.Source.Credentials.Password.Reveal() != "s3cret" || d.Connect.WinningRevsOnly {
 		t.Errorf("%+v", d)
 	}
 	if d := list[1]; d.ID() != "couch/a/b+c/_replicator" || d.URL != "https://couch:6984/a%2Fb+c/" {

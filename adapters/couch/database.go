@@ -222,12 +222,12 @@ func isAbsent(f *peer.Failure) bool {
 	return f.Error == "not_found"
 }
 
-// findRev asks for a revision, or for the leaves that follow it where it is none any more.
+// findRev asks for revisions, or for the leaves that follow those that are none any more.
 func (p *Pair) findRev(ctx context.Context, op peer.FindRev) (peer.RevFound, *peer.Failure) {
 	r := request{
 		method: http.MethodGet, path: escapeID(op.ID),
 		query: encodeQuery(
-			peer.Param{Name: "open_revs", Value: string(appendStrings(nil, []string{op.Rev}))},
+			peer.Param{Name: "open_revs", Value: string(appendStrings(nil, op.Revs))},
 			peer.Param{Name: "latest", Value: "true"},
 		),
 		header: []peer.Param{{Name: "Accept", Value: "application/json"}},
@@ -240,19 +240,21 @@ func (p *Pair) findRev(ctx context.Context, op peer.FindRev) (peer.RevFound, *pe
 		return peer.RevFound{}, f
 	}
 	defer a.close()
-	var got peer.RevFound
+	some, all := false, true
 	s := newStream(a)
 	err := s.array(func(int) error {
 		s.allow(maxDoc)
 		raw, err := s.ReadValue()
-		got.Found = got.Found || err == nil && okMember(raw) != nil
+		has := err == nil && okMember(raw) != nil
+		some, all = some || has, all && has
 		return err
 	})
 	if err != nil {
 		return peer.RevFound{}, a.broken(err)
 	}
 	a.finish()
-	return got, nil
+	// Nodes of a cluster that differ may answer both about one revision: then it is known.
+	return peer.RevFound{Found: some && (all || len(op.Revs) == 1)}, nil
 }
 
 // putLocal writes a local document and returns its new revision.

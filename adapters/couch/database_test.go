@@ -34,6 +34,9 @@ func (a asked) serve(t *testing.T) http.HandlerFunc {
 // askedRev is how revision 1-x of document a is asked for.
 const askedRev = `/db/a?open_revs=%5B%221-x%22%5D&latest=true`
 
+// askedRevs is how revisions 1-x and 1-y of document a are asked for.
+const askedRevs = `/db/a?open_revs=%5B%221-x%22%2C%221-y%22%5D&latest=true`
+
 // TestSmallOperations are those with one request and a small answer.
 func TestSmallOperations(t *testing.T) {
 	for _, c := range []struct {
@@ -124,18 +127,32 @@ func TestSmallOperations(t *testing.T) {
 		{"get local no object", peer.GetLocal{ID: "a"}, asked{"GET", "/db/_local/a", "", 200, `[]`},
 			nil, "malformed_response"},
 
-		{"find rev", peer.FindRev{ID: "a", Rev: "1-x"},
+		{"find rev", peer.FindRev{ID: "a", Revs: []string{"1-x"}},
 			asked{"GET", askedRev, "", 200, `[{"ok":{"_id":"a/b","_rev":"2-y"}}]`},
 			peer.RevFound{Found: true}, ""},
-		{"find rev missing", peer.FindRev{ID: "a", Rev: "1-x"},
+		{"find rev missing", peer.FindRev{ID: "a", Revs: []string{"1-x"}},
 			asked{"GET", askedRev, "", 200, `[{"missing":"1-x"}]`}, peer.RevFound{}, ""},
-		{"find rev of no document", peer.FindRev{ID: "a", Rev: "1-x"},
+		{"find rev that one node lacks", peer.FindRev{ID: "a", Revs: []string{"1-x"}},
+			asked{"GET", askedRev, "", 200, `[{"ok":{"_id":"a/b","_rev":"2-y"}},{"missing":"1-x"}]`},
+			peer.RevFound{Found: true}, ""},
+		{"find revs", peer.FindRev{ID: "a", Revs: []string{"1-x", "1-y"}},
+			asked{"GET", askedRevs, "", 200, `[{"ok":{"_id":"a/b","_rev":"2-y"}},{"ok":{"_id":"a/b","_rev":"1-y"}}]`},
+			peer.RevFound{Found: true}, ""},
+		{"find revs, the first missing", peer.FindRev{ID: "a", Revs: []string{"1-x", "1-y"}},
+			asked{"GET", askedRevs, "", 200, `[{"missing":"1-x"},{"ok":{"_id":"a/b","_rev":"1-y"}}]`},
+			peer.RevFound{}, ""},
+		{"find revs, the last missing", peer.FindRev{ID: "a", Revs: []string{"1-x", "1-y"}},
+			asked{"GET", askedRevs, "", 200, `[{"ok":{"_id":"a/b","_rev":"1-x"}},{"missing":"1-y"}]`},
+			peer.RevFound{}, ""},
+		{"find revs in an empty list", peer.FindRev{ID: "a", Revs: []string{"1-x", "1-y"}},
+			asked{"GET", askedRevs, "", 200, `[]`}, peer.RevFound{}, ""},
+		{"find rev of no document", peer.FindRev{ID: "a", Revs: []string{"1-x"}},
 			asked{"GET", askedRev, "", 404, `{"error":"not_found","reason":"missing"}`},
 			peer.RevFound{}, ""},
-		{"find rev of no database", peer.FindRev{ID: "a", Rev: "1-x"},
+		{"find rev of no database", peer.FindRev{ID: "a", Revs: []string{"1-x"}},
 			asked{"GET", askedRev, "", 404, `{"error":"not_found","reason":"no_db_file"}`},
 			nil, "404 not_found: no_db_file"},
-		{"find rev in no list", peer.FindRev{ID: "a", Rev: "1-x"},
+		{"find rev in no list", peer.FindRev{ID: "a", Revs: []string{"1-x"}},
 			asked{"GET", askedRev, "", 200, `{"_id":"a"}`}, nil, "malformed_response"},
 
 		{"put local", peer.PutLocal{ID: "a", Body: []byte(`{"x":1}`)},

@@ -30,6 +30,7 @@ type document struct {
 	made    int64  // before it, in this database and its backups
 	body    string // without _id and _rev
 	deleted bool
+	losers  []string // its leaves that do not win
 }
 
 func newCouch(instance string) *couch {
@@ -57,9 +58,29 @@ func (c *couch) put(id, over, body string, deleted bool) string {
 	}
 	c.seq++
 	c.made++
-	c.docs[id] = &document{gen, c.seq, c.made, body, deleted}
+	var losers []string
+	if old != nil {
+		losers = old.losers
+	}
+	c.docs[id] = &document{gen, c.seq, c.made, body, deleted, losers}
 	c.known[id+" "+c.docs[id].rev()] = true
 	return c.docs[id].rev()
+}
+
+// graft gives a document another leaf, which loses.
+func (c *couch) graft(id string) {
+	c.seq++
+	c.made++
+	is := *c.docs[id]
+	is.seq = c.seq
+	rev := fmt.Sprintf("1-%04x", c.made)
+	is.losers = append([]string{rev}, is.losers...)
+	c.docs[id], c.known[id+" "+rev] = &is, true
+}
+
+// has reports whether the database knows all of these revisions of a document.
+func (c *couch) has(id string, revs []string) bool {
+	return !slices.ContainsFunc(revs, func(rev string) bool { return !c.known[id+" "+rev] })
 }
 
 // fault is what goes wrong with an operation.
@@ -92,7 +113,7 @@ func (c *couch) answer(op peer.Op, f fault) (reply peer.Reply) {
 		if docs.ValidID(op.ID) != nil {
 			return peer.Reply{Failure: &peer.Failure{Kind: peer.Status, Status: 400, Error: "illegal_docid"}}
 		}
-		reply.Result = peer.RevFound{Found: c.known[op.ID+" "+op.Rev] && f != missing}
+		reply.Result = peer.RevFound{Found: c.has(op.ID, op.Revs) && f != missing}
 	case peer.ReadDocs:
 		reply.Result = c.read(op, f)
 	case peer.EditDocs:
@@ -109,7 +130,8 @@ func (c *couch) changes(op peer.ReadChanges) peer.Changes {
 	got := peer.Changes{End: true, LastSeq: peer.Seq(fmt.Sprint(c.seq)), Pending: -1}
 	for id, d := range c.docs {
 		if d.seq > since {
-			got.Rows = append(got.Rows, peer.Change{Seq: peer.Seq(fmt.Sprint(d.seq)), ID: id, Revs: []string{d.rev()}})
+			revs := append([]string{d.rev()}, d.losers...)
+			got.Rows = append(got.Rows, peer.Change{Seq: peer.Seq(fmt.Sprint(d.seq)), ID: id, Revs: revs})
 		}
 	}
 	slices.SortFunc(got.Rows, func(a, b peer.Change) int { return int(c.docs[a.ID].seq - c.docs[b.ID].seq) })

@@ -126,7 +126,7 @@ func (in *inward) advance() {
 	case !in.opened, in.verify:
 		in.call = r.call(peer.Open{})
 	case in.proof.due:
-		in.call = r.call(peer.FindRev{ID: r.job.Last.ID, Rev: r.job.Last.Rev})
+		in.call = r.call(peer.FindRev{ID: r.job.Last.ID, Revs: r.job.Last.revs()})
 	case len(in.docs) > 0:
 		q := in.apply()
 		q.Docs, q.Behind = in.docs, more(in.behind, len(in.rows))
@@ -208,7 +208,7 @@ func (in *inward) reply(c *call, reply peer.Reply) {
 // may end this run.
 func (in *inward) proveFeed() {
 	if in.run.job.Last == in.last {
-		in.call = in.run.call(peer.FindRev{ID: in.last.ID, Rev: in.last.Rev})
+		in.call = in.run.call(peer.FindRev{ID: in.last.ID, Revs: in.last.revs()})
 		return
 	}
 	q := in.apply()
@@ -279,7 +279,7 @@ func (in *inward) read(c *call, op peer.ReadChanges, reply peer.Reply) {
 		if last[row.ID] != i || len(row.Revs) == 0 || docs.ValidID(row.ID) != nil {
 			continue
 		}
-		if in.last = (Change{row.ID, row.Revs[0]}); !strings.HasPrefix(row.ID, "_design/") {
+		if in.last = changed(row, row.Revs[0]); !strings.HasPrefix(row.ID, "_design/") {
 			in.rows = append(in.rows, row)
 		}
 	}
@@ -342,7 +342,7 @@ func (in *inward) fetched(got []peer.DocRead, sure bool) {
 				in.retreat(i) // only one of them can be the last change
 				return
 			}
-			inc.Announced, in.last = row.Revs[0], Change{row.ID, d.Rev}
+			inc.Announced, in.last = row.Revs[0], changed(row, d.Rev)
 		}
 		in.docs = append(in.docs, inc)
 	}

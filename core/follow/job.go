@@ -55,8 +55,26 @@ type Job struct {
 	Error, Reason string `json:",omitempty"`
 }
 
-// Change names a revision of a document of the followed database.
-type Change struct{ ID, Rev string }
+// Change is what a change of the followed database has left of a document: the revision that wins, and in Others those
+// of its other leaves, with spaces between them, at most maxOthers. One of the leaves is new with the change, and it
+// need not be the winner.
+type Change struct {
+	ID, Rev string
+	Others  string `json:",omitempty"`
+}
+
+// maxOthers bounds the leaves in Others, since one request names them all. A database that was put back and lacks
+// nothing but a leaf behind these is not noticed.
+const maxOthers = 50
+
+// changed is the change of a row, of which the document was last known in a revision.
+func changed(row peer.Change, rev string) Change {
+	others := row.Revs[1:]
+	return Change{row.ID, rev, strings.Join(others[:min(len(others), maxOthers)], " ")}
+}
+
+// revs are all revisions that a database with the change knows.
+func (c Change) revs() []string { return append([]string{c.Rev}, strings.Fields(c.Others)...) }
 
 func (j *Job) encode() []byte {
 	b, err := json.Encode(j)

@@ -126,7 +126,7 @@ func (out *outward) rest() {
 // skip leaves out a state whose document is not there as the mirror knows it, and notes the stray.
 func (out *outward) skip(id, rev string) {
 	out.skipped = true
-	switch s, is := &out.stray, (Change{id, rev}); {
+	switch s, is := &out.stray, (Change{ID: id, Rev: rev}); {
 	case !out.run.in.atRest(): // the feed will bring it
 	case is == s.Change:
 		s.met = true

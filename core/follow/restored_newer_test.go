@@ -70,6 +70,35 @@ func TestRestoredAndWritten(t *testing.T) {
 	w.expect("new3", jobstore.Pending, "")
 }
 
+// TestRestoredWithoutALeaf: a followed database at rest is put back to a backup which lacks nothing but the leaf, which
+// loses, that its last change gave a document, and has had as many changes since. Of many leaves the run asks for some.
+func TestRestoredWithoutALeaf(t *testing.T) {
+	for _, leaves := range []int{0, 60} {
+		w := newWorld(t)
+		w.write("d", one)
+		for range leaves {
+			w.couch.graft("d")
+		}
+		k := w.start()
+		w.settle(10 * time.Second)
+		backup := w.couch.backup()
+		w.couch.graft("d")
+		k.cut()
+		w.settle(10 * time.Second)
+		w.restore(backup)
+		w.write("e", other)
+		k.cut()
+		w.settle(time.Minute)
+		w.expect("d", jobstore.Pending, "")
+		w.expect("e", jobstore.Pending, "")
+		for _, op := range w.ops {
+			if find, is := op.(peer.FindRev); is && len(find.Revs) > 51 {
+				t.Fatalf("the run asks for %d revisions at once", len(find.Revs))
+			}
+		}
+	}
+}
+
 // TestRestoredBeforeAnyRequest: a followed database is put back before one of the requests by which its changes are
 // read, page by page. The change that went had hidden an earlier one of its document.
 func TestRestoredBeforeAnyRequest(t *testing.T) {

@@ -146,9 +146,12 @@ type (
 	// CountPending asks the source how many changes there are after Since. It answers Pending.
 	CountPending struct{ Since Seq }
 
-	// FindRev asks whether the source has a revision, as a leaf or in the history of one: GET with open_revs.
-	// It answers RevFound.
-	FindRev struct{ ID, Rev string }
+	// FindRev asks whether the source has these revisions of a document, all of them, as leaves or in the history of
+	// one: GET with open_revs. It answers RevFound.
+	FindRev struct {
+		ID   string
+		Revs []string
+	}
 
 	// ReadDocs reads the winning revisions of documents of the source, with stubs for attachments: POST
 	// /db/_all_docs with keys. It reads no more documents once Budget bytes have arrived. It answers DocsRead.
@@ -232,6 +235,8 @@ func (o CopyDoc) String() string {
 }
 func (o Commit) String() string       { return fmt.Sprintf("commit %s", o.Side) }
 func (o CountPending) String() string { return fmt.Sprintf("count pending since %s", o.Since) }
-func (o FindRev) String() string      { return fmt.Sprintf("find %q rev %s", o.ID, o.Rev) }
-func (o ReadDocs) String() string     { return fmt.Sprintf("read %d docs", len(o.IDs)) }
-func (o EditDocs) String() string     { return fmt.Sprintf("edit %d docs", len(o.Docs)) }
+func (o FindRev) String() string {
+	return fmt.Sprintf("find %q rev %s", o.ID, strings.Join(o.Revs, ","))
+}
+func (o ReadDocs) String() string { return fmt.Sprintf("read %d docs", len(o.IDs)) }
+func (o EditDocs) String() string { return fmt.Sprintf("edit %d docs", len(o.Docs)) }

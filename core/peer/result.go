@@ -62,7 +62,7 @@ type (
 	// Pending is the number of changes to come, -1 if the server does not tell.
 	Pending struct{ Count int64 }
 
-	// RevFound tells whether the source has the revision.
+	// RevFound tells whether the source has all of the revisions.
 	RevFound struct{ Found bool }
 
 	// DocsRead has the documents that were asked for, in their order. It may end before the last of them.

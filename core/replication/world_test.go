@@ -236,7 +236,7 @@ func (w *world) apply(c Call, half bool) peer.Reply {
 	case peer.CountPending:
 		return peer.Reply{Result: peer.Pending{Count: int64(len(source.changes(numberOf(op.Since))))}}
 	case peer.FindRev:
-		return peer.Reply{Result: peer.RevFound{Found: source.has(op.ID, op.Rev)}}
+		return peer.Reply{Result: peer.RevFound{Found: source.has(op.ID, op.Revs[0])}}
 	case peer.GetLocal:
 		doc, found := w.dbs[op.Side].local[op.ID]
 		return peer.Reply{Result: peer.Local{Found: found, Rev: fmt.Sprint("0-", doc.rev), Body: doc.body}}

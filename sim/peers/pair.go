@@ -2,6 +2,7 @@ package peers
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"couchrelay/core/docs"
@@ -207,7 +208,8 @@ func (p *Pair) small(ctx context.Context, op peer.Op) peer.Reply {
 			db.Sync()
 			return peer.Reply{Result: peer.Committed{InstanceStartTime: db.start}}
 		case peer.FindRev:
-			return peer.Reply{Result: peer.RevFound{Found: db.Has(op.ID, op.Rev)}}
+			lacks := func(rev string) bool { return !db.Has(op.ID, rev) }
+			return peer.Reply{Result: peer.RevFound{Found: !slices.ContainsFunc(op.Revs, lacks)}}
 		case peer.CountPending:
 			return peer.Reply{Result: peer.Pending{Count: db.pending(db.Number(op.Since))}}
 		case peer.GetFilter:

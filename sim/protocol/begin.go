@@ -298,8 +298,9 @@ func (r opener) lone() *lone {
 // proves judges a question for the last change that a source is known by.
 func (r opener) proves(op peer.FindRev) error {
 	l := r.lone()
-	if r.phase != locating || l == nil || l.ID != op.ID || l.Rev != op.Rev || r.Reset || r.start.has {
-		return breach(Beginning, "it asks for %s of %q, by which its source is not known", op.Rev, op.ID)
+	known := l != nil && l.ID == op.ID && slices.Equal(op.Revs, []string{l.Rev})
+	if r.phase != locating || !known || r.Reset || r.start.has {
+		return breach(Beginning, "it asks for %s of %q, by which its source is not known", op.Revs, op.ID)
 	}
 	r.took(provesSource)
 	return nil

@@ -187,7 +187,7 @@ func (f *follower) handle(ev follow.Event) {
 func (f *follower) open(e follow.Open) {
 	p := f.p
 	at := spec.Endpoint{URL: e.Job.URL}
-	rep := &spec.Replication{Source: at, Target: at, WinningRevsOnly: true}
+	rep := &spec.Replication{Source: at, Target: at}
 	limiter := peers.Limiter{Limiter: &p.limiter, Now: p.Steady}
 	f.runs[e.Run] = peers.NewPair(p.w.Engine, p.w.net, p.Process, limiter, rep)
 	i := slices.IndexFunc(p.w.follows.list, func(o *Following) bool { return o.ID() == e.Job.ID() })
