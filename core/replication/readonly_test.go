@@ -431,8 +431,8 @@ func TestRefusedLogBehindTooManyRequests(t *testing.T) {
 	}
 }
 
-// TestOldLogOfReadOnlySource: a source that has a log under the id of an older server, and does not let it be moved, has
-// what was copied since not copied again: the target's log knows it by that log.
+// TestOldLogOfReadOnlySource: a source has a log under the id of an older server, and does not let it be moved. What
+// was copied since is not copied again: the target's log knows the source by that log.
 func TestOldLogOfReadOnlySource(t *testing.T) {
 	w := newWorld(t)
 	w.fill(3)
