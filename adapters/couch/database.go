@@ -222,7 +222,8 @@ func isAbsent(f *peer.Failure) bool {
 	return f.Error == "not_found"
 }
 
-// findRev asks for revisions, or for the leaves that follow those that are none any more.
+// findRev asks whether the source has all of some revisions of a document. In the place of a revision that is no leaf
+// any more the source answers with the leaves that follow it.
 func (p *Pair) findRev(ctx context.Context, op peer.FindRev) (peer.RevFound, *peer.Failure) {
 	r := request{
 		method: http.MethodGet, path: escapeID(op.ID),
@@ -253,7 +254,7 @@ func (p *Pair) findRev(ctx context.Context, op peer.FindRev) (peer.RevFound, *pe
 		return peer.RevFound{}, a.broken(err)
 	}
 	a.finish()
-	// Nodes of a cluster that differ may answer both about one revision: then it is known.
+	// A cluster whose nodes differ may answer about one revision that it is there and that it is missing: it is there.
 	return peer.RevFound{Found: some && (all || len(op.Revs) == 1)}, nil
 }
 

@@ -397,7 +397,7 @@ func TestBoundsOfShares(t *testing.T) {
 	}
 }
 
-// TestUnknownKey: a key that does not exist is told with those that do.
+// TestUnknownKey: the error about a key that does not exist names the keys that do.
 func TestUnknownKey(t *testing.T) {
 	s := Section[struct{}]{{Name: "one"}, {Name: "two"}}
 	err := s.Set(&struct{}{}, "section", "three", "x")

@@ -117,8 +117,8 @@ func TestStubs(t *testing.T) {
 	}
 }
 
-// TestStubsBeforeValidation: what is wrong with a stub is told also where edits are validated, and they are not asked
-// about.
+// TestStubsBeforeValidation: an edit with a stub of an attachment that is not there is refused before the validation is
+// asked.
 func TestStubsBeforeValidation(t *testing.T) {
 	w := newWorld(t)
 	edit := w.edit(t, `{"_id":"a","_attachments":{"f":{"stub":true,"revpos":1}}}`)

@@ -34,7 +34,7 @@ type Written struct {
 	// false for a repetition: its first run changed the document, with everything else that its transaction
 	// did.
 	Changed bool
-	// Loses reports that the document, which changed, has the winner that it had before.
+	// Loses reports that the edit Changed the document, and not its winner: another leaf won before, and still does.
 	Loses bool
 	Err   *Error // why the edit was refused; nothing was written for it then
 }
@@ -70,12 +70,12 @@ func (db *Database) Update(edits []Edit) ([]Written, error) {
 		}
 		before := b.winner(edits[i].ID)
 		result, err := b.apply(edits[i])
-		result.Loses = result.Changed && b.winner(edits[i].ID) == before
 		if refusal := (*Error)(nil); errors.As(err, &refusal) {
 			result.Err, result.Changed = refusal, false
 		} else if err != nil {
 			return nil, err
 		}
+		result.Loses = result.Changed && b.winner(edits[i].ID) == before
 		results = append(results, result)
 	}
 	return results, b.save()

@@ -67,7 +67,8 @@ type Change struct {
 // nothing but a leaf behind these is not noticed.
 const maxOthers = 50
 
-// changed is the change of a row, of which the document was last known in a revision.
+// changed is the change that a row of the feed tells, with the document's winning revision, which may be newer than the
+// row.
 func changed(row peer.Change, rev string) Change {
 	others := row.Revs[1:]
 	return Change{row.ID, rev, strings.Join(others[:min(len(others), maxOthers)], " ")}
@@ -120,13 +121,14 @@ type row struct {
 	Digest string // of its body, but for owner and state
 	State  string // digest of the state that it has there
 	Sent   string // digest of the state that was sent last, while it is not known whether that arrived
-	Was    string // digests of those sent before, likewise: newest first, with spaces between them, at most maxWas
+	Was    string // digests of states sent before that, likewise: newest first, separated by spaces, at most maxWas
 	Epoch  int64  // of the job, when the document was last seen
 	Over   string // the revision before Rev: that ours was written over, or that was announced when Rev was read
 }
 
-// maxWas bounds the states in Was. One that is forgotten, and had arrived, would be taken for a user's when the feed
-// brings it; but that takes as many later writes that fail, and a feed that stands still meanwhile.
+// maxWas bounds the states in Was. If a state is forgotten that had arrived, the feed brings it as if a user had
+// written it. That takes more than eight later writes of other states, none of which arrived, while the feed brought
+// nothing.
 const maxWas = 8
 
 // sent are the digests of all states that were sent and may have arrived, newest first.

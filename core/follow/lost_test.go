@@ -52,7 +52,7 @@ func TestOwnLostLeases(t *testing.T) {
 	}
 }
 
-// leasesLost is how often a worker says that it has lost its lease.
+// leasesLost counts the notes of a worker that it has lost its lease.
 func leasesLost(k *worker) (n int) {
 	for _, note := range k.notes {
 		if note.What == "follow_lease_lost" {

@@ -11,9 +11,9 @@ import (
 	"couchrelay/core/peer"
 )
 
-// TestArrivedAfterRetry: a state arrives, its answer is lost, and an operator has the job run again before the feed
-// brings the state. It ends no job, and goes.
-func TestArrivedAfterRetry(t *testing.T) {
+// arrivedUnheard has a job fail and its state arrive, without an answer. An operator has the job run again before the
+// feed brings the state.
+func arrivedUnheard(t *testing.T) (*world, *worker) {
 	w := newWorld(t)
 	w.write("d", one)
 	k := w.start()
@@ -24,6 +24,13 @@ func TestArrivedAfterRetry(t *testing.T) {
 	if err := w.retry("d"); err != nil {
 		t.Fatal(err)
 	}
+	return w, k
+}
+
+// TestArrivedAfterRetry: a state arrives, its answer is lost, and an operator has the job run again before the feed
+// brings the state. It ends no job, and goes.
+func TestArrivedAfterRetry(t *testing.T) {
+	w, k := arrivedUnheard(t)
 	k.unfed(250 * time.Millisecond)
 	w.settle(time.Minute)
 	w.expect("d", jobstore.Pending, "")
@@ -32,16 +39,7 @@ func TestArrivedAfterRetry(t *testing.T) {
 // TestEarlierStateArrived: of two states the first arrived, without an answer, and the second did not. What the feed
 // brings is no edit.
 func TestEarlierStateArrived(t *testing.T) {
-	w := newWorld(t)
-	w.write("d", one)
-	k := w.start()
-	w.settle(10 * time.Second)
-	w.fail("d")
-	w.loseEdits(1, lost)
-	k.unfed(250 * time.Millisecond)
-	if err := w.retry("d"); err != nil {
-		t.Fatal(err)
-	}
+	w, k := arrivedUnheard(t)
 	w.loseEdits(2, refused)
 	w.complete("d")
 	k.unfed(250 * time.Millisecond)
@@ -53,24 +51,14 @@ func TestEarlierStateArrived(t *testing.T) {
 // the feed brings it. It is no edit: the job does not run again, nor end another way.
 func TestFirstOfThreeStatesArrived(t *testing.T) {
 	for _, refusals := range []int{1, 2, 5} {
-		w := newWorld(t)
-		again := func() {
-			if err := w.retry("d"); err != nil {
-				t.Fatal(err)
-			}
-		}
-		w.write("d", one)
-		k := w.start()
-		w.settle(10 * time.Second)
-		w.fail("d")
-		w.loseEdits(1, lost)
-		k.unfed(250 * time.Millisecond)
-		again()
+		w, k := arrivedUnheard(t)
 		w.loseEdits(refusals, refused)
 		w.pass(2 * time.Second) // a state says when it was reached
 		w.fail("d")
 		k.unfed(250 * time.Millisecond)
-		again()
+		if err := w.retry("d"); err != nil {
+			t.Fatal(err)
+		}
 		w.complete("d")
 		k.unfed(10 * time.Second)
 		w.settle(time.Minute)
@@ -269,4 +257,77 @@ func TestRefusedPolls(t *testing.T) {
 			t.Errorf("after %+v operators are told %v", c.failure, k.notes)
 		}
 	}
+}
+
+// TestRemovedAfterRetry: an operator has a job run again, so its state is removed, and another one is written later. A
+// user who removes that one, or who writes the document before it comes, starts the replication again, whatever became
+// of the writes.
+func TestRemovedAfterRetry(t *testing.T) {
+	for _, removal := range []fault{"", lost, refused} {
+		for _, answer := range []fault{"", lost, "edit"} {
+			if removal == refused && answer == "edit" {
+				continue // the user's removal looks as ours would, which may have arrived
+			}
+			w := newWorld(t)
+			w.write("d", one)
+			w.start()
+			w.settle(10 * time.Second)
+			w.fail("d")
+			w.settle(10 * time.Second)
+			w.expect("d", jobstore.Failed, "failed")
+			next := removal
+			w.fault = func(op peer.Op) (f fault) {
+				if _, is := op.(peer.EditDocs); is {
+					if f, next = next, ""; f == "edit" {
+						w.write("d", one)
+						return ""
+					}
+				}
+				return f
+			}
+			if err := w.retry("d"); err != nil {
+				t.Fatal(err)
+			}
+			for w.settle(250 * time.Millisecond); next != ""; {
+				w.settle(250 * time.Millisecond)
+			}
+			if removal == "" {
+				w.settle(10 * time.Second)
+			}
+			next = answer
+			w.complete("d")
+			w.settle(time.Minute)
+			if answer != "edit" {
+				w.expect("d", jobstore.Completed, "completed")
+				w.write("d", one)
+				w.settle(10 * time.Second)
+			}
+			if job, _ := w.job("d"); job != jobstore.Pending {
+				t.Errorf("removal %q, answer %q: the job is %s", removal, answer, job)
+			}
+		}
+	}
+}
+
+// TestWrittenAsItWas: a user who writes a document with the state that it had, while an operator has had its job run
+// again, ends no job; the state goes.
+func TestWrittenAsItWas(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one[:len(one)-1]+`,"_replication_state":"completed"}`)
+	w.write("f", other[:len(other)-1]+`,"_replication_state":"failed"}`)
+	w.start()
+	w.settle(10 * time.Second)
+	w.expect("f", jobstore.Failed, "failed")
+	stale := true
+	w.fault = func(op peer.Op) fault {
+		if _, is := op.(peer.EditDocs); is && stale {
+			stale = false
+			w.write("f", w.couch.docs["f"].body)
+		}
+		return ""
+	}
+	w.retry("f")
+	w.settle(time.Minute)
+	w.expect("f", jobstore.Pending, "")
+	w.expect("d", jobstore.Completed, "completed")
 }

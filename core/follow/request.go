@@ -73,8 +73,8 @@ type (
 		Max    int
 		Known  []string
 	}
-	// Release gives a job back, to run again after Wait. A run that ended with an Error, which is the last of Errors in
-	// a row, has it stored; one that ended in order leaves what is stored.
+	// Release gives a job back, to run again after Wait. If its run ended with an Error, that is stored with Errors,
+	// the number of failures in a row. If the run ended in order, Error is empty, and the stored error stays.
 	Release struct {
 		Held
 		Errors        int
@@ -182,7 +182,7 @@ func (q Release) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if q.Error != "" { // one that ends in order has not got through by that
+	if q.Error != "" { // the end of a run in order does not prove that it reached the database
 		data.Errors, data.Error, data.Reason = q.Errors, q.Error, q.Reason
 	}
 	schedule := ready

@@ -34,7 +34,7 @@ func TestEveryTurnIsCharged(t *testing.T) {
 	}
 }
 
-// TestUsageInterval: use is charged by its own period, not by that of rotations.
+// TestUsageInterval: nodes charge the use of slots each usage_interval, whatever the interval of rotations.
 func TestUsageInterval(t *testing.T) {
 	w := newWorld(t)
 	w.putMany(1, true)

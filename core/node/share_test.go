@@ -409,7 +409,8 @@ func TestAutomaticCoefficientFollowsTheQueue(t *testing.T) {
 	}
 }
 
-// TestLongestHalfLife: a queue for which even the longest half-life is short has nobody told to use auto, which is set.
+// TestLongestHalfLife: under priority_coeff = auto no node advises to set that, even if the longest half-life is too
+// short.
 func TestLongestHalfLife(t *testing.T) {
 	w := newWorld(t)
 	w.share(func(*jobstore.Sharing) {})

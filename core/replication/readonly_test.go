@@ -438,10 +438,7 @@ func TestOldLogOfReadOnlySource(t *testing.T) {
 	w.fill(3)
 	w.begin()
 	w.wantEnd(Completed, "")
-	for _, d := range w.dbs {
-		d.local["three"] = d.local["four"]
-		delete(d.local, "four")
-	}
+	w.ageLogs()
 	w.refuseLogs(403)
 	for i, since := range []string{`"3-opaque"`, `"4-opaque"`, `"5-opaque"`} {
 		w.dbs[peer.Source].write(fmt.Sprint("new", i), "1-a")

@@ -112,14 +112,17 @@ func TestResetOfReadOnlySource(t *testing.T) {
 	}
 }
 
+// ageLogs puts the logs of both databases under the id of the version before.
+func (w *world) ageLogs() {
+	for _, d := range w.dbs {
+		d.local["three"] = d.local["four"]
+		delete(d.local, "four")
+	}
+}
+
 // TestResetOfOlderLogs: a log under the id of an older version is not found any more.
 func TestResetOfOlderLogs(t *testing.T) {
-	w, end := resetting(t, func(w *world) {
-		for _, d := range w.dbs {
-			d.local["three"] = d.local["four"]
-			delete(d.local, "four")
-		}
-	})
+	w, end := resetting(t, (*world).ageLogs)
 	if end.Cause != Completed || w.feedStart() != "0" {
 		t.Fatalf("%v from %s", end, w.feedStart())
 	}
@@ -137,10 +140,7 @@ func TestOlderLogsWithoutCheckpoints(t *testing.T) {
 	w.fill(3)
 	w.begin()
 	w.wantEnd(Completed, "")
-	for _, d := range w.dbs {
-		d.local["three"] = d.local["four"]
-		delete(d.local, "four")
-	}
+	w.ageLogs()
 	w.plan.UseCheckpoints = false
 	w.begin()
 	w.wantEnd(Completed, "")

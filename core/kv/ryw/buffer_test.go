@@ -75,7 +75,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestRepeatedReadsCountOnce: what is read again and again must not fill the transaction.
+// TestRepeatedReadsCountOnce: a key that is read again and again counts once for the size of the transaction.
 func TestRepeatedReadsCountOnce(t *testing.T) {
 	b := New(store{})
 	for range 100 {

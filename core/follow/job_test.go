@@ -1,0 +1,19 @@
+package follow
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// TestSentStates: a row remembers a bounded number of states that may have arrived, each once, the newest first.
+func TestSentStates(t *testing.T) {
+	var r row
+	for i := range 20 {
+		r.send(fmt.Sprint(i))
+	}
+	r.send("15")
+	if want := []string{"15", "19", "18", "17", "16", "14", "13", "12", "11"}; !slices.Equal(r.sent(), want) {
+		t.Errorf("sent %v, want %v", r.sent(), want)
+	}
+}
