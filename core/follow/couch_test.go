@@ -22,6 +22,9 @@ type couch struct {
 	deny     map[string]bool // documents that nobody may write
 	known    map[string]bool // revisions, also those that have others behind them
 	page     int             // rows in an answer at most; 0 for as many as are asked for
+	// losersFirst names the leaves of a document that lose before the one that wins, as PouchDB may.
+	losersFirst bool
+	clustered   bool // sequences are those of a cluster
 }
 
 type document struct {
@@ -78,6 +81,14 @@ func (c *couch) graft(id string) {
 	c.docs[id], c.known[id+" "+rev] = &is, true
 }
 
+// name is a sequence as the server names it.
+func (c *couch) name(seq int64) peer.Seq {
+	if c.clustered {
+		return peer.Seq(fmt.Sprintf(`"%d-g1AAAA"`, seq))
+	}
+	return peer.Seq(fmt.Sprint(seq))
+}
+
 // has reports whether the database knows all of these revisions of a document.
 func (c *couch) has(id string, revs []string) bool {
 	return !slices.ContainsFunc(revs, func(rev string) bool { return !c.known[id+" "+rev] })
@@ -95,6 +106,7 @@ const (
 	missing   fault = "missing"
 	empty     fault = "empty" // changes are answered with an object that has nothing
 	lags      fault = "lags"  // the last of several documents is missing
+	unwon     fault = "unwon" // a document is read before its winner has come
 )
 
 // answer carries out an operation.
@@ -104,7 +116,7 @@ func (c *couch) answer(op peer.Op, f fault) (reply peer.Reply) {
 	}
 	switch op := op.(type) {
 	case peer.Open:
-		reply.Result = peer.Opened{UpdateSeq: peer.Seq(fmt.Sprint(c.seq)), InstanceStartTime: c.instance}
+		reply.Result = peer.Opened{UpdateSeq: c.name(c.seq), InstanceStartTime: c.instance}
 	case peer.ReadChanges:
 		if reply.Result = c.changes(op); f == empty {
 			reply.Result = peer.Changes{End: true, Pending: -1}
@@ -126,12 +138,15 @@ func (c *couch) answer(op peer.Op, f fault) (reply peer.Reply) {
 }
 
 func (c *couch) changes(op peer.ReadChanges) peer.Changes {
-	since, _ := strconv.ParseInt(string(op.Since), 10, 64)
-	got := peer.Changes{End: true, LastSeq: peer.Seq(fmt.Sprint(c.seq)), Pending: -1}
+	since, _ := strconv.ParseInt(op.Since.Ordinal(), 10, 64)
+	got := peer.Changes{End: true, LastSeq: c.name(c.seq), Pending: -1}
 	for id, d := range c.docs {
 		if d.seq > since {
 			revs := append([]string{d.rev()}, d.losers...)
-			got.Rows = append(got.Rows, peer.Change{Seq: peer.Seq(fmt.Sprint(d.seq)), ID: id, Revs: revs})
+			if c.losersFirst {
+				slices.Reverse(revs)
+			}
+			got.Rows = append(got.Rows, peer.Change{Seq: c.name(d.seq), ID: id, Revs: revs})
 		}
 	}
 	slices.SortFunc(got.Rows, func(a, b peer.Change) int { return int(c.docs[a.ID].seq - c.docs[b.ID].seq) })
@@ -149,7 +164,10 @@ func (c *couch) read(op peer.ReadDocs, f fault) (got peer.DocsRead) {
 		}
 		d := peer.DocRead{ID: id}
 		if is := c.docs[id]; is != nil && !(f == missing && i == 0 || f == lags && i == len(op.IDs)-1) {
-			if d.Rev, d.Deleted = is.rev(), is.deleted; !d.Deleted {
+			if d.Rev, d.Deleted = is.rev(), is.deleted; f == unwon && len(is.losers) > 0 {
+				d.Rev = is.losers[0]
+			}
+			if !d.Deleted {
 				d.Body = fmt.Appendf(nil, `{"_id":"%s","_rev":"%s",%s`, id, d.Rev, is.body[1:])
 			}
 		}

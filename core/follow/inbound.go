@@ -326,17 +326,18 @@ func (in *inward) fetched(got []peer.DocRead, sure bool) {
 	}
 	for i, d := range got {
 		row := in.rows[i]
-		if d.Rev != row.Revs[0] && !newer(d.Rev, row.Revs[0]) {
+		wins := isWinner(row, d.Rev)
+		if !wins && !newer(d.Rev, row.Revs[0]) {
 			// Reached: a document is older than its row in the feed
 			in.retreat(i)
 			return
 		}
-		if in.stale = 0; d.Rev != row.Revs[0] && !sure {
+		if in.stale = 0; !wins && !sure {
 			in.proof.docs, in.rows = got[i:], in.rows[i:]
 			return
 		}
 		inc := incoming(row.Seq, row.ID, d)
-		if d.Rev != row.Revs[0] {
+		if !wins {
 			if slices.ContainsFunc(in.docs, func(before Incoming) bool { return before.Announced != "" }) {
 				// Reached: two documents are newer than their rows in the feed
 				in.retreat(i) // only one of them can be the last change
@@ -347,6 +348,14 @@ func (in *inward) fetched(got []peer.DocRead, sure bool) {
 		in.docs = append(in.docs, inc)
 	}
 	in.rows = in.rows[len(got):]
+}
+
+// isWinner reports whether a document was read in the revision that its row announces as the one that wins: the first.
+// PouchDB names leaves by the length of their histories alone, and deleted ones, which lose, among them. But it is no
+// cluster: what it reads has all that the feed has told, so a leaf of the row that it reads wins.
+func isWinner(row peer.Change, rev string) bool {
+	_, noCluster := row.Seq.Number()
+	return rev == row.Revs[0] || noCluster && slices.Contains(row.Revs, rev)
 }
 
 // incoming is a document as it was read, for the mirror.

@@ -47,6 +47,12 @@ func (s Seq) Before(t Seq) bool {
 	return noS == nil && noT == nil && m < n
 }
 
+// Number returns a sequence of an unclustered server, which is a number.
+func (s Seq) Number() (int64, bool) {
+	n, err := strconv.ParseInt(string(s), 10, 64)
+	return n, err == nil
+}
+
 // Param is one query parameter, in the user's order.
 type Param struct{ Name, Value string }
 

@@ -1,7 +1,6 @@
 package replication
 
 import (
-	"strconv"
 	"strings"
 	"time"
 
@@ -182,17 +181,11 @@ func (f *feed) pauseWhenIdle(op peer.ReadChanges, rows int) {
 	f.resume = f.now.Add(f.pause)
 }
 
-// number reads a sequence of an unclustered server, which is a number.
-func number(s peer.Seq) (int64, bool) {
-	n, err := strconv.ParseInt(string(s), 10, 64)
-	return n, err == nil
-}
-
 // numericDistance returns how many changes lie between two sequences of an unclustered server; -1 if that
 // cannot be told, or if to is before from.
 func numericDistance(from, to peer.Seq) int64 {
-	a, okA := number(from)
-	b, okB := number(to)
+	a, okA := from.Number()
+	b, okB := to.Number()
 	if !okA || !okB {
 		return -1
 	}

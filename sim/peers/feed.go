@@ -1,12 +1,14 @@
 package peers
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"couchrelay/core/docs"
+	"couchrelay/core/docs/revtree"
 	"couchrelay/core/mango"
 	"couchrelay/core/peer"
 	"couchrelay/core/spec"
@@ -166,8 +168,20 @@ func (db *DB) changes(since int64, f spec.Filter, winners bool) ([]peer.Change, 
 	rows := make([]peer.Change, len(offers))
 	for i, o := range offers {
 		rows[i] = peer.Change{Seq: db.seq(o.Number), ID: o.ID, Revs: o.Revs}
+		if db.Server.Numeric {
+			rows[i].Revs = slices.Clone(o.Revs)
+			slices.SortFunc(rows[i].Revs, byLength)
+		}
 	}
 	return rows, nil
+}
+
+// byLength is an order of leaves as PouchDB has it: by the lengths of their histories, whichever are deleted. Among
+// equals, which PouchDB has in any order, the winner is the last.
+func byLength(a, b string) int {
+	x, _ := revtree.ParseRev(a)
+	y, _ := revtree.ParseRev(b)
+	return cmp.Or(cmp.Compare(y.Gen, x.Gen), cmp.Compare(a, b))
 }
 
 func (db *DB) pending(since int64) int64 {

@@ -21,7 +21,8 @@ import (
 
 // Traits are how a server differs from others.
 type Traits struct {
-	// Numeric servers have plain numbers as sequences; others have texts with an epoch, as clusters do.
+	// Numeric servers have plain numbers as sequences, and name leaves of a document as PouchDB does; others have texts
+	// with an epoch, as clusters do, and name the winner first.
 	Numeric bool
 	// NoBulkGet servers do not know _bulk_get.
 	NoBulkGet bool
