@@ -65,7 +65,7 @@ type verdicts struct {
 	doubted map[peers.Revision]bool // refused over credentials
 	sure    map[again]bool          // sent once more after the target was opened
 	after   map[uint64]bool         // copies that were sent after the target was opened for them
-	failed  []failedCopy            // copies that are to be sent once more
+	failed  []failedCopy            // copies that are to be sent once more after a pause
 	// newer are refused over credentials as well, and came in place of such a revision: a copy sends what the source
 	// has by then. The run may take that for the second refusal, or ask once more.
 	newer map[peers.Revision]bool
@@ -141,9 +141,7 @@ func (v *verdicts) hear(id uint64, op peer.Op, got peer.Reply) (refused []peers.
 	if write, is := op.(peer.WriteDocs); is && len(write.Docs) == 1 && is413(got.Failure) {
 		return []peers.Revision{tooLarge}
 	}
-	if copied, is := op.(peer.CopyDoc); is && got.Failure != nil {
-		v.failed = append(v.failed, failedCopy{copied, v.after[id]})
-	}
+	asksFirst := false // whether the target lets the run in
 	switch result := got.Result.(type) {
 	case peer.Written:
 		for _, r := range result.Refused {
@@ -160,6 +158,8 @@ func (v *verdicts) hear(id uint64, op peer.Op, got peer.Reply) (refused []peers.
 				v.took[name] = true
 			case v.forGood(again{id, name}, rev.Refused):
 				refused = append(refused, name)
+			case overCredentials(rev.Refused):
+				asksFirst = true
 			}
 		}
 	}
@@ -167,7 +167,14 @@ func (v *verdicts) hear(id uint64, op peer.Op, got peer.Reply) (refused []peers.
 		v.refused[name] = true
 		delete(v.took, name)
 	}
+	if copied, is := op.(peer.CopyDoc); is && got.Failure != nil && !asksFirst {
+		v.failed = append(v.failed, failedCopy{copied, v.after[id]})
+	}
 	return refused
+}
+
+func overCredentials(r *peer.Refusal) bool {
+	return (r.Status == 401 || r.Status == 403) && (r.Error == "unauthorized" || r.Error == "forbidden")
 }
 
 func is413(f *peer.Failure) bool { return f != nil && f.Kind == peer.Status && f.Status == 413 }
@@ -178,10 +185,10 @@ func (v *verdicts) forGood(sent again, r *peer.Refusal) bool {
 	name := sent.Revision
 	switch r.Status {
 	case 401, 403:
-		if r.Error != "unauthorized" && r.Error != "forbidden" {
+		switch {
+		case !overCredentials(r):
 			return false
-		}
-		if v.sure[sent] {
+		case v.sure[sent]:
 			return true
 		}
 		for other := range v.doubted {

@@ -99,6 +99,16 @@ func TestVerdictsOnTheRun(t *testing.T) {
 			opens(r, run)
 			again()
 		}, "S73a"},
+		{"goes on though a third copy was refused, where the first had been refused and broke off, and the second failed",
+			func(r *rig) {
+				run := r.under(spec.FailRefused)
+				first := r.call(run, copyOf("a"))
+				r.answer(run, first, copyOf("a"), peer.Reply{Result: forbidden(), Failure: kind(peer.Broken)})
+				opens(r, run)
+				r.fails(run, copyOf("a"), kind(peer.Broken))
+				r.heard = replication.Wake{}
+				r.does(run, copyOf("a"), forbidden())
+			}, "S73a"},
 		{"goes on after a second copy after a pause, of another change", func(r *rig) {
 			run := r.under(spec.FailRefused)
 			other := r.call(run, copyOf("a"))
