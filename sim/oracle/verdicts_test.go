@@ -99,7 +99,7 @@ func TestVerdictsOnTheRun(t *testing.T) {
 			opens(r, run)
 			again()
 		}, "S73a"},
-		{"goes on though a third copy was refused, where the first had been refused and broke off, and the second failed",
+		{"goes on though a third copy was refused, where the first was refused and broke off, and the second failed",
 			func(r *rig) {
 				run := r.under(spec.FailRefused)
 				first := r.call(run, copyOf("a"))

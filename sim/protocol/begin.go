@@ -22,6 +22,7 @@ type side struct {
 	found     string   // id under which the log was found; empty for none
 	log       log      // as it was found or written last
 	rev       string   // of the log's document
+	own       string   // session of the run's last checkpoint that it knows to be in there
 	older     map[string]log
 	discarded bool
 	// the log was changed by another writer while the run discarded it, and is looked for once more

@@ -280,7 +280,7 @@ func (r saver) putLog(op peer.PutLocal, reply peer.Reply) {
 // logIsThere notes a log that a side has.
 func (r saver) logIsThere(on peer.Side, l log, rev string) {
 	at := &r.start.sides[on]
-	at.log, at.rev = l, rev
+	at.log, at.rev, at.own = l, rev, r.save.point.session
 	r.save.point.there[on] = true
 	if on == peer.Source || r.start.alone {
 		r.whole()
@@ -328,7 +328,8 @@ func (r saver) gotLogAgain(op peer.GetLocal, got peer.Local) {
 		s.knows(l)
 		at.rev = got.Rev
 		r.logIsThere(op.Side, l, got.Rev)
-	case at.log.session() == "" || l.has(at.log.session()) || p.session != "" && l.has(p.session):
+	case at.log.session() == "" || l.has(at.log.session()) || at.own != "" && l.has(at.own) ||
+		p.session != "" && l.has(p.session):
 		s.behind = at.log.session() != "" && !l.has(at.log.session())
 		if l.session() != at.log.session() {
 			r.took(findsOthersLog)

@@ -128,6 +128,41 @@ func TestOthersLogs(t *testing.T) {
 	})
 }
 
+// TestOthersGoOn: two runs write one log by turns, and what the other one wrote need not stay in it. The run knows the
+// database by its own checkpoint as well.
+func TestOthersGoOn(t *testing.T) {
+	over := func(session string) string { // the run's own checkpoint
+		own := logAt("s1", 1, "0")
+		return strings.Replace(logAt(session, 1, "0"), "]}", ","+own[strings.Index(own, `[{`)+1:], 1)
+	}
+	meets := func(last string) func(*talk) {
+		return func(c *talk) {
+			c.begun(row(1, "a", "1-a"), row(2, "b", "1-b"))
+			c.copiesDoc("a", "1-a")
+			c.durable()
+			finds := func(put peer.PutLocal, rev, log string) {
+				c.fails(put, 409)
+				found := peer.Local{Found: true, Rev: rev, Body: []byte(log)}
+				c.does(peer.GetLocal{Side: peer.Target, ID: "base"}, found)
+			}
+			finds(put(peer.Target, 1), "0-5", over("other"))
+			c.does(put(peer.Source, 1), peer.LocalWritten{Rev: "0-1"})
+			c.copiesDoc("b", "1-b")
+			c.durable()
+			next := second(1, 2)
+			next.Rev = "0-5"
+			finds(next, "0-9", last)
+			next.Rev = "0-9"
+			c.asks(next)
+		}
+	}
+	check(t, []conversation{
+		{"its own checkpoint is there", spec.Replication{}, meets(over("third")), legal},
+		{"the other run's is there", spec.Replication{}, meets(logAt("other", 1, "0")), legal},
+		{"neither is there", spec.Replication{}, meets(logAt("third", 1, "0")), Logging},
+	})
+}
+
 // TestSourceStopsStoring: the checkpoint that the source has taken before it stored no more stays in the target's log.
 func TestSourceStopsStoring(t *testing.T) {
 	writes := func(next peer.PutLocal) func(*talk) {
