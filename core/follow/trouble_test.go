@@ -160,6 +160,9 @@ func TestRefusedStates(t *testing.T) {
 		for _, note := range k.notes {
 			if note.What == "follow_states_failed" {
 				n++
+				if note.Error != "forbidden" {
+					t.Errorf("note %v", note)
+				}
 			}
 		}
 		return n

@@ -60,7 +60,7 @@ func TestReplicatedInvalid(t *testing.T) {
 		}
 		v := b.record(jobID(id)).View()
 		if v.State != Failed || !strings.HasPrefix(v.Problem, c[1]) || v.Source != "http://h/a/" ||
-			v.Target != "http://h/b?x=1" {
+			v.Target != "http://h/b?x=1" || v.Database != "_replicator" || v.DocID != id {
 			t.Errorf("%s: job %+v", id, v)
 		}
 	}

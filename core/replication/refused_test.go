@@ -305,17 +305,24 @@ func TestDurableBeforeItLeavesTheList(t *testing.T) {
 	if len(w.list) > 0 || copied < 0 || calls[copied+1] != "commit target" {
 		t.Errorf("listed are %v after %q", w.list, calls)
 	}
-	// A target that is another one by then has nothing of it.
-	w.list[peerRev{"doc9", "1-a"}] = &entry{Finding{Refusal: peer.Refusal{ID: "doc9", Rev: "1-a"}}, 1, w.now}
-	w.reply = func(c Call) *peer.Reply {
-		if _, is := c.Op.(peer.Commit); is {
-			return &peer.Reply{Result: peer.Committed{InstanceStartTime: "2"}}
+	for _, c := range []struct {
+		reply peer.Reply // of a target that has nothing of it
+		error string
+	}{
+		{peer.Reply{Result: peer.Committed{InstanceStartTime: "2"}}, "checkpoint_commit_failure"},
+		{peer.Reply{Failure: &peer.Failure{Kind: peer.Status, Status: 401, Error: "unauthorized"}}, "unauthorized"},
+	} {
+		w.list[peerRev{"doc9", "1-a"}] = &entry{Finding{Refusal: peer.Refusal{ID: "doc9", Rev: "1-a"}}, 1, w.now}
+		w.reply = func(call Call) *peer.Reply {
+			if _, is := call.Op.(peer.Commit); is {
+				return &c.reply
+			}
+			return nil
 		}
-		return nil
-	}
-	w.begin()
-	if end := w.runToEnd(first); end.Cause != Crashed || len(w.list) != 1 {
-		t.Errorf("%s, listed are %v", end, w.list)
+		w.begin()
+		if end := w.runToEnd(first); end.Cause != Crashed || end.Trouble.Error != c.error || len(w.list) != 1 {
+			t.Errorf("%s, listed are %v", end, w.list)
+		}
 	}
 }
 
