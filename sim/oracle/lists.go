@@ -205,8 +205,8 @@ func (l *lists) check(f jobstore.Filter, n int) {
 }
 
 // indexing reports whether jobs of an older store still have no index, so that lists come in ascending order alone.
-func (l *lists) indexing() bool {
-	row, err := l.w.Present().Get(l.w.Store().Keys.Reindex)
+func (c *chronicle) indexing() bool {
+	row, err := c.w.Present().Get(c.w.Store().Keys.Reindex)
 	return err == nil && row != nil
 }
 

@@ -93,7 +93,7 @@ var subjects = []*subject{
 	&chargeSubject, &sharingSubject, &placementSubject, &weightSubject,
 	&leaseSubject, &dutySubject, &partSubject, &roundSubject, &balanceSubject, &spreadSubject, &straySubject,
 	&transactionSubject,
-	&pageSubject, &leftoverSubject, &listSubject,
+	&pageSubject, &leftoverSubject, &listSubject, &overviewSubject,
 	&turnSubject, &rotationSubject, &waitSubject, &newJobSubject, &documentSubject,
 	&replicatedSubject, &mistakeSubject, &validationSubject,
 	&claimSubject,
