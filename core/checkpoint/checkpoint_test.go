@@ -230,10 +230,43 @@ func TestReadOnlyMark(t *testing.T) {
 			got.Last.Rev != "1-a" || string(got.wire().LastSeq) != seq {
 			t.Errorf("%s: %+v", seq, got)
 		}
+		if wire := got.wire(); wire.LastRev != "1-a" || len(wire.LastOthers) > 0 {
+			t.Errorf("%s: written as %+v", seq, wire)
+		}
 		for _, lacks := range []string{"last_id", "last_rev", "last_seq"} {
 			if got := readOnly([]byte(strings.Replace(mark, lacks, "x", 1))); got != nil {
 				t.Errorf("without %s: %+v", lacks, got)
 			}
 		}
+	}
+}
+
+// TestReadOnlyMarkOfLeaves: the mark keeps the leaves of its document, the winning one where earlier releases have it.
+// Of more leaves than one request may ask for it keeps the first.
+func TestReadOnlyMarkOfLeaves(t *testing.T) {
+	leaves := make([]string, 80)
+	for i := range leaves {
+		leaves[i] = fmt.Sprintf("1-%d", i)
+	}
+	for _, n := range []int{1, 2, 51, 80} {
+		of := &ReadOnly{Last: Change{peer.MarkOf("d", leaves[0], leaves[1:n]), `"5-a"`}}
+		body := Log{SessionID: "s", ReadOnly: of}.Encode(false)
+		log, err := Parse(body)
+		if err != nil || *log.ReadOnly != *of {
+			t.Fatalf("%d leaves are written as %s, and read as %+v, %v", n, body, log.ReadOnly, err)
+		}
+		if asks := log.ReadOnly.Last.Find(); asks.ID != "d" || !slices.Equal(asks.Revs, leaves[:min(n, 51)]) {
+			t.Errorf("%d leaves are asked for by %v", n, asks)
+		}
+		if has := strings.Contains(string(body), `"last_rev":"1-0"`); !has {
+			t.Errorf("earlier releases do not read %s", body)
+		}
+	}
+	long := `{"last_id":"d","last_rev":"1-0","last_others":["` + strings.Join(leaves[1:], `","`) + `"],"last_seq":5}`
+	if asks := readOnly([]byte(long)).Last.Find(); len(asks.Revs) != 51 {
+		t.Errorf("a log of another program has the run ask for %d revisions", len(asks.Revs))
+	}
+	if got := readOnly([]byte(`{"last_id":"d","last_rev":"1-0","last_others":7,"last_seq":5}`)); got != nil {
+		t.Errorf("a mark that is not whole is read as %+v", got)
 	}
 }

@@ -14,23 +14,25 @@ type ReadOnly struct {
 	Last          Change
 }
 
-// Change names a change of the source by its revision. Everything up to Seq is on the target.
+// Change is a change of the source, up to which everything is on the target.
 type Change struct {
-	ID, Rev string
-	Seq     peer.Seq
+	peer.Mark
+	Seq peer.Seq
 }
 
-// wireReadOnly is ReadOnly as JSON.
+// wireReadOnly is ReadOnly as JSON. Logs of earlier releases have no last_others.
 type wireReadOnly struct {
 	SessionID     string   `json:"session_id"`
 	InstanceStart string   `json:"instance_start_time"`
 	LastID        string   `json:"last_id"`
 	LastRev       string   `json:"last_rev"`
+	LastOthers    []string `json:"last_others,omitempty"`
 	LastSeq       json.Raw `json:"last_seq"`
 }
 
 func (r *ReadOnly) wire() wireReadOnly {
-	return wireReadOnly{r.SessionID, r.InstanceStart, r.Last.ID, r.Last.Rev, raw(r.Last.Seq)}
+	revs := r.Last.Find().Revs
+	return wireReadOnly{r.SessionID, r.InstanceStart, r.Last.ID, revs[0], revs[1:], raw(r.Last.Seq)}
 }
 
 // readOnly reads the member source_read_only. What is no such member, or not whole, proves nothing and is
@@ -40,6 +42,6 @@ func readOnly(member json.Raw) *ReadOnly {
 	if err := json.Decode(member, &w); err != nil || w.LastID == "" || w.LastRev == "" || len(w.LastSeq) == 0 {
 		return nil
 	}
-	last := Change{ID: w.LastID, Rev: w.LastRev, Seq: seq(w.LastSeq)}
+	last := Change{peer.MarkOf(w.LastID, w.LastRev, w.LastOthers), seq(w.LastSeq)}
 	return &ReadOnly{SessionID: w.SessionID, InstanceStart: w.InstanceStart, Last: last}
 }

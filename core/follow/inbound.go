@@ -30,7 +30,7 @@ type inward struct {
 	rows    []peer.Change // read, whose documents are not
 	docs    []Incoming    // read, and not applied
 	through peer.Seq      // since, once all of these are applied
-	last    Change        // newest one that was announced or read, also behind through: the database must know it
+	last    peer.Mark     // newest one that was announced or read, also behind through: the database must know it
 	behind  int64         // how many changes follow on it, -1 if the server did not tell
 	end     bool          // there is nothing behind them
 
@@ -126,7 +126,7 @@ func (in *inward) advance() {
 	case !in.opened, in.verify:
 		in.call = r.call(peer.Open{})
 	case in.proof.due:
-		in.call = r.call(peer.FindRev{ID: r.job.Last.ID, Revs: r.job.Last.revs()})
+		in.call = r.call(r.job.Last.Find())
 	case len(in.docs) > 0:
 		q := in.apply()
 		q.Docs, q.Behind = in.docs, more(in.behind, len(in.rows))
@@ -168,7 +168,7 @@ func (in *inward) reply(c *call, reply peer.Reply) {
 			in.run.fail(op, reply.Failure)
 			return
 		}
-		in.verify, in.proof.due = false, in.opened && in.run.job.Last != Change{}
+		in.verify, in.proof.due = false, in.opened && in.run.job.Last != peer.Mark{}
 		if in.opened && len(in.rows) == 0 {
 			// Reached: a database at rest is opened again
 			in.run.out.again() // a backup may have no state that was written, and all changes that are known
@@ -208,7 +208,7 @@ func (in *inward) reply(c *call, reply peer.Reply) {
 // may end this run.
 func (in *inward) proveFeed() {
 	if in.run.job.Last == in.last {
-		in.call = in.run.call(peer.FindRev{ID: in.last.ID, Revs: in.last.revs()})
+		in.call = in.run.call(in.last.Find())
 		return
 	}
 	q := in.apply()
@@ -218,7 +218,7 @@ func (in *inward) proveFeed() {
 
 // checkGoal begins anew if the database was put back while its feed was read, of which a part is applied.
 func (in *inward) checkGoal() {
-	if job := in.run.job; in.proof.last.Before(job.Goal) && job.Last != (Change{}) {
+	if job := in.run.job; in.proof.last.Before(job.Goal) && job.Last != (peer.Mark{}) {
 		// Reached: the followed database was put back while its changes were read
 		in.open(Opened{in.run.Held, job.Instance, job.Last})
 	}
@@ -251,7 +251,7 @@ func (in *inward) noted(n Noted) {
 		in.run.w.note("follow_reread", in.run.ID, "", "the database is another one than before, or was put back")
 	}
 	in.asking, in.opened, in.run.job = false, true, n.Job
-	in.proof, in.left = proof{due: n.Job.Last != Change{}, last: in.proof.last, goal: in.proof.last}, leftover{}
+	in.proof, in.left = proof{due: n.Job.Last != peer.Mark{}, last: in.proof.last, goal: in.proof.last}, leftover{}
 	in.since, in.stored, in.through, in.last = n.Job.Since, n.Job.Since, n.Job.Since, n.Job.Last
 	if in.since == "" {
 		in.since = peer.Zero
@@ -279,7 +279,7 @@ func (in *inward) read(c *call, op peer.ReadChanges, reply peer.Reply) {
 		if last[row.ID] != i || len(row.Revs) == 0 || docs.ValidID(row.ID) != nil {
 			continue
 		}
-		if in.last = changed(row, row.Revs[0]); !strings.HasPrefix(row.ID, "_design/") {
+		if in.last = peer.MarkOf(row.ID, row.Revs[0], row.Revs[1:]); !strings.HasPrefix(row.ID, "_design/") {
 			in.rows = append(in.rows, row)
 		}
 	}
@@ -343,7 +343,7 @@ func (in *inward) fetched(got []peer.DocRead, sure bool) {
 				in.retreat(i) // only one of them can be the last change
 				return
 			}
-			inc.Announced, in.last = row.Revs[0], changed(row, d.Rev)
+			inc.Announced, in.last = row.Revs[0], peer.MarkOf(row.ID, d.Rev, row.Revs[1:])
 		}
 		in.docs = append(in.docs, inc)
 	}

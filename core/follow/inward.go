@@ -31,7 +31,7 @@ type (
 	Opened struct {
 		Held
 		Instance string
-		Lost     Change
+		Lost     peer.Mark
 	}
 	// Apply brings changes after From into the mirror, as many as one transaction should. After the last of them the
 	// mirror has all up to Since. AtEnd says that there were no more, so the run has got through. It answers Applied.
@@ -40,8 +40,8 @@ type (
 		Docs  []Incoming
 		From  peer.Seq // as the job has it
 		Since peer.Seq
-		Goal  peer.Seq // where the database was before the feed was read
-		Last  Change   // newest one that was announced or read, also behind Since
+		Goal  peer.Seq  // where the database was before the feed was read
+		Last  peer.Mark // newest one that was announced or read, also behind Since
 		AtEnd bool
 		// Behind is how many changes follow on Since, -1 if the server did not tell.
 		Behind int64
@@ -95,7 +95,7 @@ func (q Opened) perform(tx kv.Tx, s *Store, _ instant.Time) (Result, error) {
 	case data.Instance != q.Instance:
 		// Reached: the followed database was deleted and made again
 		data.another(q.Instance)
-	case q.Lost != Change{} && q.Lost == data.Last:
+	case q.Lost != peer.Mark{} && q.Lost == data.Last:
 		// Reached: the followed database was put back to an earlier state
 		data.another(q.Instance)
 	default:

@@ -42,7 +42,7 @@ type Job struct {
 	Reconciling bool
 	// Last is the newest change that was announced or read, also behind Since; empty if there is none. A followed
 	// database that does not know its revision any more was put back to an earlier state.
-	Last Change `json:",omitzero"`
+	Last peer.Mark `json:",omitzero"`
 	// Goal is where the followed database was when a feed began that has not been read to its end; empty once it has. A
 	// database that is behind that was put back to an earlier state, from which changes up to Since may be missing.
 	Goal peer.Seq `json:",omitempty"`
@@ -54,28 +54,6 @@ type Job struct {
 	Errors        int    `json:",omitempty"`
 	Error, Reason string `json:",omitempty"`
 }
-
-// Change is what a change of the followed database has left of a document: the revision that wins, and in Others those
-// of its other leaves, with spaces between them, at most maxOthers. One of the leaves is new with the change, and it
-// need not be the winner.
-type Change struct {
-	ID, Rev string
-	Others  string `json:",omitempty"`
-}
-
-// maxOthers bounds the leaves in Others, since one request names them all. A database that was put back and lacks
-// nothing but a leaf behind these is not noticed.
-const maxOthers = 50
-
-// changed is the change that a row of the feed tells, with the document's winning revision, which may be newer than the
-// row.
-func changed(row peer.Change, rev string) Change {
-	others := row.Revs[1:]
-	return Change{row.ID, rev, strings.Join(others[:min(len(others), maxOthers)], " ")}
-}
-
-// revs are all revisions that a database with the change knows.
-func (c Change) revs() []string { return append([]string{c.Rev}, strings.Fields(c.Others)...) }
 
 func (j *Job) encode() []byte {
 	b, err := json.Encode(j)
@@ -297,7 +275,7 @@ func (s *Store) add(tx kv.Tx, d Database, instance tuple.UUID, now instant.Time)
 
 // another begins to reconcile the mirror with another database.
 func (j *Job) another(instance string) {
-	j.Instance, j.Since, j.Last, j.Goal, j.Reconciling = instance, "", Change{}, "", true
+	j.Instance, j.Since, j.Last, j.Goal, j.Reconciling = instance, "", peer.Mark{}, "", true
 	j.Epoch++
 }
 

@@ -39,11 +39,11 @@ type outward struct {
 // stray is a document with a state to be written that the followed database does not have as its feed has told, though
 // the feed was read to its end.
 type stray struct {
-	Change              // the document as it is there; its revision is empty if it is not there
-	passes int          // how many passes in a row have met it
-	met    bool         // this pass has
-	other  Change       // another stray that this pass has met
-	reread instant.Time // strays have nothing read anew before
+	peer.Mark              // the document as it is there; its revision is empty if it is not there
+	passes    int          // how many passes in a row have met it
+	met       bool         // this pass has
+	other     peer.Mark    // another stray that this pass has met
+	reread    instant.Time // strays have nothing read anew before
 }
 
 // strayPause is the shortest time between two times that a run reads a database anew because of strays: a node of a
@@ -111,7 +111,7 @@ func (out *outward) rest() {
 			out.retry = r.w.now.Add(pauses.Jittered(max(out.fails, 1), &r.w.rng))
 		}
 	case out.passing:
-		out.fails, out.troubled, out.stray.Change = 0, false, Change{}
+		out.fails, out.troubled, out.stray.Mark = 0, false, peer.Mark{}
 	}
 	out.passing, out.skipped = false, false
 	switch {
@@ -126,9 +126,9 @@ func (out *outward) rest() {
 // skip leaves out a state whose document is not there as the mirror knows it, and notes the stray.
 func (out *outward) skip(id, rev string) {
 	out.skipped = true
-	switch s, is := &out.stray, (Change{ID: id, Rev: rev}); {
+	switch s, is := &out.stray, (peer.Mark{ID: id, Rev: rev}); {
 	case !out.run.in.atRest(): // the feed will bring it
-	case is == s.Change:
+	case is == s.Mark:
 		s.met = true
 	default:
 		s.other = is
@@ -141,10 +141,10 @@ func (out *outward) skip(id, rev string) {
 func (s *stray) passed(in *inward) {
 	now := in.run.w.now
 	if !s.met {
-		s.Change, s.passes = s.other, 0
+		s.Mark, s.passes = s.other, 0
 	}
-	s.met, s.other = false, Change{}
-	if s.Change == (Change{}) {
+	s.met, s.other = false, peer.Mark{}
+	if s.Mark == (peer.Mark{}) {
 		return
 	}
 	if s.passes++; s.passes >= maxMissed && s.reread <= now {

@@ -101,7 +101,7 @@ func (p *pipeline) queueBatch(rows []peer.Change, last peer.Seq) {
 	at := make(map[string]int, len(rows))
 	for _, row := range rows {
 		if len(row.Revs) > 0 {
-			b.row = checkpoint.Change{ID: row.ID, Rev: row.Revs[0], Seq: row.Seq}
+			b.row = checkpoint.Change{Mark: peer.MarkOf(row.ID, row.Revs[0], row.Revs[1:]), Seq: row.Seq}
 		}
 		if i, again := at[row.ID]; again {
 			b.docs[i].Revs = union(b.docs[i].Revs, row.Revs)

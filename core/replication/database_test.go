@@ -2,6 +2,7 @@ package replication
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -50,6 +51,17 @@ func (d *database) write(id string, path ...string) {
 		}
 	}
 	d.leafs[id] = append(d.leafs[id], path[0])
+}
+
+// backup is the database as it is now.
+func (d *database) backup() *database {
+	b := *d
+	b.at, b.leafs, b.local = maps.Clone(d.at), maps.Clone(d.leafs), maps.Clone(d.local)
+	b.parent = map[string]map[string]string{}
+	for id, parent := range d.parent {
+		b.parent[id] = maps.Clone(parent)
+	}
+	return &b
 }
 
 // path is a revision and those before it.

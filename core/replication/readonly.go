@@ -46,7 +46,7 @@ func (o *opener) readOnlySource() *checkpoint.ReadOnly {
 // findLast asks the source for the last change that was read of it. A node of a cluster may lack a change for
 // a moment, so the source is asked twice before the target's log counts for nothing.
 func (o *opener) findLast(last checkpoint.Change) {
-	op, asked := peer.FindRev{ID: last.ID, Revs: []string{last.Rev}}, 0
+	op, asked := last.Find(), 0
 	c := &call{op: op, held: true}
 	c.then = func(reply peer.Reply) {
 		if f := reply.Failure; f != nil {
@@ -131,14 +131,14 @@ func (k *committer) keepsLast(then func()) {
 		then()
 		return
 	}
-	op := peer.FindRev{ID: last.ID, Revs: []string{last.Rev}}
+	op := last.Find()
 	k.insist(op, func(reply peer.Reply) {
 		switch f := reply.Failure; {
 		case f != nil:
 			k.fail(trouble(op, f))
 		case !reply.Result.(peer.RevFound).Found:
 			// Reached: a read-only source was put back under its run
-			k.fail(failure(nil, "the source database lacks %s of document %q, which it had", last.Rev, last.ID))
+			k.fail(failure(nil, "the source database lacks a revision of document %q, which it had", last.ID))
 		default:
 			then()
 		}

@@ -104,7 +104,7 @@ func TestReadOnlySource(t *testing.T) {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			w := readOnlyWorld(t, status)
 			log := w.logOn(peer.Target)
-			last := checkpoint.Change{ID: "doc2", Rev: log.ReadOnly.Last.Rev, Seq: `"3-opaque"`}
+			last := checkpoint.Change{Mark: peer.Mark{ID: "doc2", Rev: "1-a"}, Seq: `"3-opaque"`}
 			want := checkpoint.ReadOnly{InstanceStart: "1", Last: last}
 			if *log.ReadOnly != want || log.SourceLastSeq != `"3-opaque"` || w.logOn(peer.Source).SessionID != "" {
 				t.Errorf("the target's log is %+v, %+v", log, *log.ReadOnly)

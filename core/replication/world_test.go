@@ -236,7 +236,8 @@ func (w *world) apply(c Call, half bool) peer.Reply {
 	case peer.CountPending:
 		return peer.Reply{Result: peer.Pending{Count: int64(len(source.changes(numberOf(op.Since))))}}
 	case peer.FindRev:
-		return peer.Reply{Result: peer.RevFound{Found: source.has(op.ID, op.Revs[0])}}
+		lacks := func(rev string) bool { return !source.has(op.ID, rev) }
+		return peer.Reply{Result: peer.RevFound{Found: !slices.ContainsFunc(op.Revs, lacks)}}
 	case peer.GetLocal:
 		doc, found := w.dbs[op.Side].local[op.ID]
 		return peer.Reply{Result: peer.Local{Found: found, Rev: fmt.Sprint("0-", doc.rev), Body: doc.body}}

@@ -30,11 +30,14 @@ var checkpointSubject = subject{
 			"a row."},
 		{"S27", "A run begins where the checkpoints on both sides last agree, or where its replication " +
 			"says when they never did."},
+		{"S27a", "A source that stores no checkpoints is not taken for the one that it was, once it was put back to " +
+			"before the last change that was read of it."},
 	},
 	begin: func(c *chronicle) {
 		cp := &checkpoints{c, map[string]oneSided{}, 0}
 		c.on.logWritten.add(cp.checkLog)
 		c.on.runCalls.add(cp.called)
+		c.on.runReplied.add(cp.replied)
 		c.on.runSaidEnd.add(cp.checkOver)
 		c.on.atRest.add(func(struct{}) { cp.checkLogs() })
 	},
@@ -117,6 +120,8 @@ type lookup struct {
 	begun bool     // the run has asked for a log
 	fresh bool     // the run is another replication than its job was before, which had no log then
 	found bothLogs // as they were then
+	// restored is how often the source had been put back when the run last asked for its last change.
+	restored int
 }
 
 // called hears of every request of a run before it leaves.
@@ -126,6 +131,10 @@ func (cp *checkpoints) called(c call) {
 	case peer.GetLocal:
 		if !r.lookup.begun && op.ID == r.Base() {
 			r.lookup = lookup{begun: true, fresh: cp.isFresh(r), found: cp.logsOf(r)}
+		}
+	case peer.FindRev:
+		if source, _ := cp.checkpointed(r.Replication()); source != nil {
+			r.lookup.restored = source.Restored()
 		}
 	case peer.ReadChanges:
 		if !r.feed.begun && cp.foundStands(r) {
@@ -166,6 +175,29 @@ func (cp *checkpoints) checkStart(r *run, op peer.ReadChanges) {
 	if l.source.Number(op.Since) != l.source.Number(l.start) {
 		cp.Fail("S27", "%s from %s to %s begins at %s, and the checkpoints agree at %s",
 			r, l.source, l.target, op.Since, l.start)
+	}
+}
+
+// maxLeaves is how many leaves of a document a run looks for.
+const maxLeaves = 51
+
+// replied is S27a: the run would lack changes that got the numbers of those that are gone. A feed with a filter, or of
+// winning revisions, does not tell which revision is new with a change.
+func (cp *checkpoints) replied(a reply) {
+	op, looks := a.op.(peer.FindRev)
+	found, _ := a.Result.(peer.RevFound)
+	source, target := cp.checkpointed(a.Replication())
+	if !looks || !found.Found || source == nil || source.Restored() != a.lookup.restored {
+		return
+	}
+	rep, last := a.Replication(), cp.logs.read(target.Log(a.Base())).lone
+	filters := rep.Filter.Kind != spec.NoFilter && rep.Filter.Kind != spec.DocIDs
+	if last == nil || last.ID != op.ID || filters || rep.WinningRevsOnly || len(last.leaves()) >= maxLeaves {
+		return
+	}
+	if peers.Lost(source, peer.Seq(last.Seq), op.ID) {
+		cp.Fail("S27a", "%s takes %s for the one that it was, which has lost the change of %s at %s",
+			a.run, source, op.ID, last.Seq)
 	}
 }
 

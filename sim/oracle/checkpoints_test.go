@@ -2,11 +2,14 @@ package oracle
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"couchrelay/core/checkpoint"
+	"couchrelay/core/docs"
+	"couchrelay/core/docs/revtree"
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
@@ -71,6 +74,40 @@ func TestCheckpoints(t *testing.T) {
 			r.call(run, peer.ReadChanges{Since: start(at)})
 		}
 	}
+	// asks has a run ask for the last change of a source that stores none, which gave a document a leaf that loses, or
+	// was another document. restore says when the source is put back to before that, and whether it is to after it once
+	// more; "noticed" is that the answer tells so.
+	asks := func(options map[string]any, leaf bool, restore ...string) func(*rig) {
+		return func(r *rig) {
+			source := r.db("s1", "a1")
+			r.edit(source, "a")
+			before, winner := source.Snapshot(), source.Latest("a").Rev.String()
+			if leaf {
+				doc := docs.Document{ID: "a", Rev: revtree.Rev{Gen: 1, ID: fmt.Sprintf("%032x", 1)}, Body: []byte(`{}`)}
+				source.Write([]docs.Edit{{Document: doc, Replicated: true}})
+			} else {
+				r.edit(source, "b")
+			}
+			peers.PutLog(r.db("s2", "b1"), logID, fmt.Appendf(nil, `{"session_id":"s","source_last_seq":0,`+
+				`"source_read_only":{"last_id":"a","last_rev":%q,"last_seq":%s}}`, winner, source.Last()))
+			after := source.Snapshot()
+			put := func(when string) {
+				if slices.Contains(restore, when) {
+					source.Restore(before)
+				}
+				if slices.Contains(restore, "again") {
+					source.Restore(after)
+				}
+			}
+			put("before")
+			run := r.run(options)
+			run.Identify(logID)
+			op := peer.FindRev{ID: "a", Revs: []string{winner}}
+			id := r.call(run, op)
+			put("meanwhile")
+			r.answer(run, id, op, peer.Reply{Result: peer.RevFound{Found: !slices.Contains(restore, "noticed")}})
+		}
+	}
 	// movesLog has a run move the source's log from an older id, or fail to, and complete without a checkpoint.
 	movesLog := func(refusal *peer.Failure) func(*rig) {
 		return func(r *rig) {
@@ -118,6 +155,16 @@ func TestCheckpoints(t *testing.T) {
 		{"begun by the log of another source", alone("1800000000000000", there), "S27"},
 		{"begun at zero, with the log of another source", alone("1800000000000000", zero), ""},
 		{"begun behind a change that is gone", alone(`"last_rev":"1`, there), "S27"},
+		{"known by its last change", asks(nil, true), ""},
+		{"known, and its last change is gone", asks(nil, true, "before"), "S27a"},
+		{"known by one document, and its last change is gone",
+			asks(map[string]any{"doc_ids": []string{"a"}}, true, "before"), "S27a"},
+		{"not known, as its last change is gone", asks(nil, true, "before", "noticed"), ""},
+		{"known, and its last change is gone when the answer comes", asks(nil, true, "meanwhile"), ""},
+		{"known, and its last change is there again", asks(nil, true, "before", "again"), ""},
+		{"known by a document that has lost nothing", asks(nil, false, "before"), ""},
+		{"known by what a filter shows", asks(map[string]any{"selector": map[string]any{"n": 1}}, true, "before"), ""},
+		{"known by the winner", asks(map[string]any{"winning_revs_only": true}, true, "before"), ""},
 		{"counters begun anew", begins(true, func(r *rig, run *world.Run, at peer.Seq) {
 			run.SetInfo(replication.Info{})
 			start(r, run, at)

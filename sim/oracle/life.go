@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"regexp"
 	"slices"
 
 	"couchrelay/core/instant"
@@ -37,6 +38,7 @@ var lifeSubject = subject{
 			"changes."},
 		{"S29l", "A job of a request fails with its first crash, unless it was throttled; a job of a " +
 			"document does not."},
+		{"S29s", "A run that crashes or fails gives its error in one word, for people to look up, and tells why."},
 		{"S29m", "A job that has run for the health threshold forgets the workers that vanished with it."},
 	},
 	begin: func(c *chronicle) {
@@ -45,9 +47,22 @@ var lifeSubject = subject{
 		c.on.runTells.add(func(t telling) { l.checkFresh(t.run, t.info) })
 		c.on.runSaidEnd.add(func(e ending) {
 			l.checkAnswer(e.run, e.end)
+			l.checkWords(e)
 			l.checkFresh(e.run, e.end.Info)
 		})
 	},
+}
+
+// oneWord is what errors look like.
+var oneWord = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+
+// checkWords is S29s.
+func (l *lives) checkWords(e ending) {
+	t := e.end.Trouble
+	fails := e.end.Cause == replication.Crashed || e.end.Cause == replication.Failed
+	if fails && (!oneWord.MatchString(t.Error) || t.Reason == "") {
+		l.Fail("S29s", "%s ends with error %q, reason %q", e.run, t.Error, t.Reason)
+	}
 }
 
 // moved judges a job that a commit changed.

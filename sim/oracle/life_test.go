@@ -234,6 +234,12 @@ func TestLifeOfRuns(t *testing.T) {
 		known.saving.made.session, known.counts.rows = "a", 1
 		return run
 	}
+	trouble := func(word, reason string) func(*rig) {
+		return func(r *rig) {
+			reply := peer.Reply{Failure: kind(peer.TimedOut)}
+			r.crashes(r.run(nil), peer.DiffRevs{}, reply, replication.Trouble{Error: word, Reason: reason})
+		}
+	}
 	check(t, along(&lifeSubject, &savingKept), []case_{
 		{"counts its own", fresh(2), ""},
 		{"counts another's too", fresh(5), "S16d"},
@@ -261,6 +267,10 @@ func TestLifeOfRuns(t *testing.T) {
 			says(r, s.run, replication.Completed, `{}`)
 		}, ""},
 		{"answers nothing", func(r *rig) { says(r, wrote(r), replication.Completed, ``) }, "S29k"},
+		{"crashes for a reason", trouble("timeout", "GET http://s/: timeout"), ""},
+		{"crashes for no error", trouble("", "GET http://s/: timeout"), "S29s"},
+		{"crashes for an error of two words", trouble("timed out", "GET http://s/: timeout"), "S29s"},
+		{"crashes for no reason", trouble("timeout", ""), "S29s"},
 		{"is not completed", func(r *rig) { says(r, wrote(r), replication.Stopped, ``) }, ""},
 	})
 }

@@ -30,12 +30,13 @@ type log struct {
 type entry struct{ session, seq string }
 
 // lone is by what a log on the target knows a source that stores none: the session of the log that the source
-// has from before, its instance_start_time, and the last change that was read of it.
+// has from before, its instance_start_time, and the last change that was read of it: the document's leaves.
 type lone struct {
 	Session string          `json:"session_id"`
 	Start   string          `json:"instance_start_time"`
 	ID      string          `json:"last_id"`
 	Rev     string          `json:"last_rev"`
+	Others  []string        `json:"last_others"`
 	Seq     json.RawMessage `json:"last_seq"`
 }
 
@@ -110,10 +111,19 @@ func (l logs) lone(source, target *peers.DB, base string) *lone {
 		head, _ := l.head(body) // S11b tells of one that cannot be read
 		has = head.session
 	}
-	if of == nil || of.Session != has || of.Start != source.Start() || !source.Has(of.ID, of.Rev) {
+	lacks := func(rev string) bool { return !source.Has(of.ID, rev) }
+	if of == nil || of.Session != has || of.Start != source.Start() || slices.ContainsFunc(of.leaves(), lacks) {
 		return nil
 	}
 	return of
+}
+
+// leaves are those that the document of the last change had.
+func (l *lone) leaves() []string { return append([]string{l.Rev}, l.Others...) }
+
+// purged reports whether the source had one of them, and it was purged: to a run such a source was put back.
+func (l *lone) purged(source *peers.DB) bool {
+	return l != nil && slices.ContainsFunc(l.leaves(), func(rev string) bool { return peers.Purged(source, l.ID, rev) })
 }
 
 // common is the newest checkpoint that the logs of both databases have.

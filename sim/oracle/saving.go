@@ -11,7 +11,6 @@ import (
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
 	"couchrelay/core/spec"
-	"couchrelay/sim/peers"
 	"couchrelay/sim/world"
 )
 
@@ -374,8 +373,8 @@ func (sv *savings) checkStopped(e ending) {
 		return
 	}
 	target := sv.w.Database(rep.Target.URL)
-	if last := sv.logs.read(target.Log(e.Base())).lone; last != nil && peers.Purged(source, last.ID, last.Rev) {
-		return // to the run its source was put back
+	if sv.logs.read(target.Log(e.Base())).lone.purged(source) {
+		return
 	}
 	done, saved := e.end.Info.ThroughSeq, e.end.Info.CheckpointedSeq
 	if source.Number(done) != source.Number(saved) && !sameNumber(done, saved) {

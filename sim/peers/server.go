@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -134,6 +133,7 @@ type history struct {
 	jumps   jumps      // of their numbers as clients see them
 	epoch   int
 	cuts    []int64 // by epoch: the number to which it was put back when it ended
+	lost    []past  // by epoch: what it had when it ended
 }
 
 var root = tuple.Subspace(tuple.Pack("s"))
@@ -291,19 +291,7 @@ func (db *DB) comma() rune {
 // Number returns the number of the last change that a sequence covers. A sequence from before the database
 // was put back covers at most the changes that are left, as in a cluster.
 func (db *DB) Number(s peer.Seq) int64 {
-	number, rest, worded := strings.Cut(strings.Trim(string(s), `"`), string([]rune{db.comma(), 'b'}))
-	n, _ := strconv.ParseInt(number, 10, 64) // what is no sequence covers nothing
-	n = db.jumps.counted(n)
-	born, epoch := db.born, db.epoch
-	if worded {
-		rest, _, _ = strings.Cut(rest, "w")
-		first, second, _ := strings.Cut(rest, "e")
-		born, _ = strconv.ParseInt(first, 10, 64)
-		epoch, _ = strconv.Atoi(second)
-	}
-	if born != db.born {
-		return 0 // of another database that had the name
-	}
+	n, epoch := named(db, s)
 	for ; epoch < db.epoch; epoch++ {
 		n = min(n, db.cuts[epoch])
 	}
@@ -352,6 +340,7 @@ func (db *DB) Restore(s Snapshot) {
 			panic("peers: " + err.Error())
 		}
 	}
+	known := db.known
 	db.store, db.known = store, maps.Clone(s.known)
 	common := 0 // of what was and what is now: of two backups the newer one may be put back last
 	for common < min(len(db.order), len(s.order)) && db.order[common] == s.order[common] {
@@ -364,6 +353,7 @@ func (db *DB) Restore(s Snapshot) {
 			common = i
 		}
 	}
+	db.lost = append(db.lost, past{slices.Clip(db.order), known})
 	db.order, db.changed, db.views = slices.Clone(s.order), slices.Clone(s.changed), map[string]*view{}
 	for id := range db.locals {
 		db.locals[id] = localDoc{}

@@ -299,7 +299,7 @@ func (r opener) lone() *lone {
 // proves judges a question for the last change that a source is known by.
 func (r opener) proves(op peer.FindRev) error {
 	l := r.lone()
-	known := l != nil && l.ID == op.ID && slices.Equal(op.Revs, []string{l.Rev})
+	known := l != nil && l.ID == op.ID && slices.Equal(op.Revs, append([]string{l.Rev}, l.Others...))
 	if r.phase != locating || !known || r.Reset || r.start.has {
 		return breach(Beginning, "it asks for %s of %q, by which its source is not known", op.Revs, op.ID)
 	}

@@ -30,6 +30,7 @@ type lone struct {
 	Start   string          `json:"instance_start_time"`
 	ID      string          `json:"last_id"`
 	Rev     string          `json:"last_rev"`
+	Others  []string        `json:"last_others"`
 	Seq     json.RawMessage `json:"last_seq"`
 }
 

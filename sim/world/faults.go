@@ -119,6 +119,8 @@ var faults = []fault{
 		"deleted, and made again after a while"},
 	{"db-restored", "databases", aDatabase, between(5*time.Second, 2*time.Minute), seldom, (*deed).restore,
 		"put back to an earlier state, as from a backup"},
+	{"db-leaf-lost", "databases", aDatabase, between(5*time.Second, 2*time.Minute), 2 * seldom, loseLeaf,
+		"a document of a source gets a leaf that does not win, and the source is put back to before that"},
 	{"db-sequence-jumps", "databases", aDatabase, nil, seldom, jumpSequence,
 		"the numbers of its changes go on far behind the last one, up to where a float64 is no whole number"},
 	{"filter-changed", "databases", aDatabase, nil, seldom, (*deed).editFilter,

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"couchrelay/core/peer"
 	"couchrelay/core/repid"
@@ -72,6 +73,29 @@ func (d *deed) restore() {
 	backup := db.Snapshot()
 	lasts := d.lasts()
 	d.tell(db.String(), "put back at the end to what it was at the beginning", lasts)
+	restoreAfter(d, lasts, backup)
+}
+
+// loseLeaf puts a source back to before a change that its winning revisions do not tell of.
+func loseLeaf(d *deed) {
+	db := d.db
+	if db.Server.Numeric || !isSource(db.Name) {
+		return
+	}
+	all := slices.DeleteFunc(slices.Clone(db.Offers(spec.Filter{}, true)), func(o peers.Offer) bool {
+		return strings.HasPrefix(o.ID, "_design/") || db.Latest(o.ID).Deleted
+	})
+	if len(all) == 0 {
+		return
+	}
+	id, lasts, backup := all[d.site.Int(len(all))].ID, d.lasts(), db.Snapshot()
+	d.tell(db.String(), id+" gets a leaf, and loses it at the end", lasts)
+	losingLeaf(d.w.users, db, id)
+	restoreAfter(d, lasts, backup)
+}
+
+func restoreAfter(d *deed, lasts time.Duration, backup peers.Snapshot) {
+	db := d.db
 	d.w.Engine.After(lasts, nil, "db restored", func() {
 		if db.Server.DB(db.Name) == db && !d.w.healed {
 			db.Restore(backup)

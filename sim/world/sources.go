@@ -74,6 +74,14 @@ func (u *users) editFilter(db *peers.DB) {
 	db.Sync()
 }
 
+// losingLeaf adds a leaf to a document that loses against any other one that is not deleted.
+func losingLeaf(u *users, db *peers.DB, id string) {
+	n := u.next()
+	leaf := docs.Document{ID: id, Rev: revtree.Rev{Gen: 1, ID: fmt.Sprintf("%032x", n)},
+		Body: fmt.Appendf(nil, `{"group":%d,"n":%d}`, n%3, n)}
+	db.Write([]docs.Edit{{Document: leaf, Replicated: true}})
+}
+
 // conflict adds leafs to a document, with the members of a body and the attachments.
 func (u *users) conflict(db *peers.DB, id string, leafs int, with docs.Document) {
 	edits := make([]docs.Edit, leafs)

@@ -1,0 +1,26 @@
+package peer
+
+import "strings"
+
+// Mark is what a change of a database has left of a document: the revision that wins, and in Others those of its other
+// leaves, with spaces between them, at most maxOthers. One of the leaves is new with the change, and it need not be the
+// winner. A database that does not know all of them, as leaves or in the history of one, was put back to before the
+// change.
+type Mark struct {
+	ID, Rev string
+	Others  string `json:",omitempty"`
+}
+
+// maxOthers bounds the leaves in Others, since one request names them all. A database that was put back and lacks
+// nothing but a leaf behind these is not noticed.
+const maxOthers = 50
+
+// MarkOf is the mark of a document with these leaves.
+func MarkOf(id, rev string, others []string) Mark {
+	return Mark{id, rev, strings.Join(others[:min(len(others), maxOthers)], " ")}
+}
+
+// Find asks whether the source still has the change.
+func (m Mark) Find() FindRev {
+	return FindRev{m.ID, append([]string{m.Rev}, strings.Fields(m.Others)...)}
+}
