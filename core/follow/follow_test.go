@@ -34,6 +34,19 @@ func (w *world) expect(id string, job jobstore.State, state string) {
 	}
 }
 
+// TestChangesWithoutJobs: the place in the feed is kept behind changes that concern no job.
+func TestChangesWithoutJobs(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	w.start()
+	w.settle(10 * time.Second)
+	w.write("_design/x", `{"views":{}}`)
+	w.settle(10 * time.Second)
+	if since := w.followed().Since; since != "2" {
+		t.Errorf("the next run would begin at %s", since)
+	}
+}
+
 // TestLife: a document becomes a job, its state comes back, and nothing else changes; a state that a user removes
 // starts it again, an edit makes another job, and a deletion ends it.
 func TestLife(t *testing.T) {

@@ -31,7 +31,7 @@ func TestDamagedRowsAreTold(t *testing.T) {
 	}
 	values := []string{"claim/", "count/", "weights/", "tally/", "jobs/replication/count/"}
 	keys := []string{"hold/"} // which say nothing that is not in the value
-	for name, op := range b.operations() {
+	try := func(name string, op func(kv.Tx) error) {
 		err := damaged.Each(t.Context(), b.db, op, func(d damaged.Row, err error) {
 			key := check.Readable(testRoot, d.Key)
 			is := func(list []string) bool {
@@ -45,6 +45,15 @@ func TestDamagedRowsAreTold(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	all := b.operations()
+	for name, op := range all {
+		try(name, op)
+	}
+	held := Hold{Server: "held.t"}
+	b.give(func(o Operator) (bool, error) { return o.LiftHold(held.ID()) })
+	try("promote", all["promote"])
+	b.do1(all["accept"])
+	try("accept", all["accept"]) // is repeated, and finds what it has taken
 }
 
 // operations are transactions on the jobs of a full bench, all of which succeed.

@@ -135,6 +135,14 @@ func TestOwnServer(t *testing.T) {
 	}
 }
 
+// TestDeniedNameOfAnAddress: a connection is refused for the name of its host, too, however that is spelled.
+func TestDeniedNameOfAnAddress(t *testing.T) {
+	p := &Policy{Deny: rules(t, "db.test")}
+	if err := p.Address("DB.Test.", netip.MustParseAddr("203.0.113.5"), 443); err == nil {
+		t.Error("an address of a denied host is let through")
+	}
+}
+
 func TestMistakes(t *testing.T) {
 	for _, text := range []string{
 		",", "a.test,", "http://a.test", "a.test/x", "a b", "*a.test", "*.", "a.*.test", ".a.test", "a..test",

@@ -90,6 +90,21 @@ func TestLongPollThatDoesNotWait(t *testing.T) {
 	}
 }
 
+// TestRunWakesToReadOn: after a pause of the feed the run reads on at once, whatever else it waits for.
+func TestRunWakesToReadOn(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Continuous = true
+	w.rows = func(op peer.ReadChanges) peer.Changes { return peer.Changes{End: true, LastSeq: op.Since} }
+	w.begin()
+	w.dbs[peer.Source].seq = 1 // so that the world answers long polls
+	for w.run.feed.resume <= w.now {
+		w.proceed(first)
+	}
+	if wakes := w.run.Deadline(); wakes > w.run.feed.resume {
+		t.Errorf("the run may read on at %s, and wakes at %s", w.run.feed.resume, wakes)
+	}
+}
+
 // A server that words one moment anew in each answer is asked no more often.
 func TestLongPollThatRewordsTheMoment(t *testing.T) {
 	for words, most := range map[string]struct{ reads, batches int }{
