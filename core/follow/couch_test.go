@@ -18,10 +18,10 @@ type couch struct {
 	instance string
 	docs     map[string]*document
 	seq      int64
-	made     int64           // revisions so far, also those that a backup does not have
-	deny     map[string]bool // documents that nobody may write
-	known    map[string]bool // revisions, also those that have others behind them
-	page     int             // rows in an answer at most; 0 for as many as are asked for
+	made     int64             // revisions so far, also those that a backup does not have
+	deny     map[string]string // the errors of documents that nobody may write
+	known    map[string]bool   // revisions, also those that have others behind them
+	page     int               // rows in an answer at most; 0 for as many as are asked for
 	// losersFirst names the leaves of a document that lose before the one that wins, as PouchDB may.
 	losersFirst bool
 	clustered   bool // sequences are those of a cluster
@@ -37,7 +37,7 @@ type document struct {
 }
 
 func newCouch(instance string) *couch {
-	return &couch{instance: instance, docs: map[string]*document{}, deny: map[string]bool{}, known: map[string]bool{}}
+	return &couch{instance: instance, docs: map[string]*document{}, deny: map[string]string{}, known: map[string]bool{}}
 }
 
 // backup is the database as it is now.
@@ -183,8 +183,8 @@ func (c *couch) edit(op peer.EditDocs, f fault) (got peer.Edited) {
 		switch {
 		case err != nil:
 			d.Error = err.Error()
-		case c.deny[e.ID]:
-			d.Error, d.Reason = "forbidden", "no"
+		case c.deny[e.ID] != "":
+			d.Error, d.Reason = c.deny[e.ID], "no"
 		case f == failsSome && i%2 == 0:
 			d.Error = "internal_server_error"
 		case f != conflicts:

@@ -185,6 +185,20 @@ func TestManyJobsOfSilentWorker(t *testing.T) {
 	}
 }
 
+// TestFailForARefusal: a job that fails for the sake of a refused document lists it, with the numbers of its run.
+func TestFailForARefusal(t *testing.T) {
+	w := newWorld(t)
+	w.put("r", `{"source":"http://h/a","target":"http://h/b","on_refusal":"fail"}`)
+	n := w.start("n1", nil)
+	work := n.running[n.runOf("r")]
+	refused := replication.Finding{Refusal: peer.Refusal{ID: "d", Rev: "1-a", Status: 403}}
+	n.perform(Ask{Request: Fail{Held: Held{work.JobID, work.Lock}, Trouble: replication.Trouble{Error: "refused"},
+		Stats: &jobstore.Stats{DocsRead: 7}, Refused: &refused}})
+	if v := w.record("r").View(); v.State != jobstore.Failed || v.Refused != 1 || w.record("r").Stats.DocsRead != 7 {
+		t.Errorf("%+v", v)
+	}
+}
+
 // TestHaltedRequests: a request of a run whose job is gone, or runs under another lock of this worker, is answered as
 // canceled; one whose worker was expired is halted.
 func TestHaltedRequests(t *testing.T) {

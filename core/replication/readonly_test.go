@@ -99,6 +99,18 @@ func readOnlyWorld(t *testing.T, status int) *world {
 	return w
 }
 
+// TestLastChangeCannotBeAskedFor: a source that does not answer whether it has the last change says nothing against the
+// target's log.
+func TestLastChangeCannotBeAskedFor(t *testing.T) {
+	w := readOnlyWorld(t, 403)
+	w.failOn("find", 0, status(500))
+	w.begin()
+	w.wantEnd(Crashed, "http_request_failed: GET http://h/db/: 500")
+	if from := w.feedStart(); from != "nowhere" {
+		t.Errorf("the run began at %s", from)
+	}
+}
+
 func TestReadOnlySource(t *testing.T) {
 	for _, status := range []int{401, 403, 405} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
