@@ -2,11 +2,13 @@ package docs
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
+	"couchrelay/core/docs/revtree"
 	"couchrelay/core/instant"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
@@ -272,5 +274,20 @@ func TestInlineLimit(t *testing.T) {
 	e.ID, e.Token, e.Attachments[0].Data = "b", 0, bytes.Repeat([]byte("x"), MaxInline)
 	if got := outcome(w.update(t, e)[0]); got != "attachment_too_large" {
 		t.Errorf("over the limit: %s", got)
+	}
+}
+
+// TestRevOfAttachments: equal edits have equal revisions in all releases, so that nodes of two releases that write the
+// same document make no conflict. The revision was computed by hand, of the parts that newRev names.
+func TestRevOfAttachments(t *testing.T) {
+	digest, err := hex.DecodeString("5d41402abc4b2a76b9719d911017c592") // of "hello"
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent := revtree.Rev{Gen: 1, ID: "6f"}
+	attached := Attachment{Name: "x.txt", Type: "text/plain", Digest: digest}
+	d := &Document{Body: []byte(`{"a":1}`), Attachments: []Attachment{attached}}
+	if got := newRev(parent, d).String(); got != "2-faa12030062445fb745f8daebce0da53" {
+		t.Errorf("the revision is %s", got)
 	}
 }
