@@ -32,6 +32,7 @@ type hearing struct {
 	jobMoved   topic[jobChange]
 	followed   topic[landing]
 	repeated   topic[world.Repeated]
+	misread    topic[world.Misread]
 
 	nodeUp      topic[*process]
 	nodeStepped topic[nodeStep] // before the runs are known to be stopped that it stops
@@ -202,6 +203,8 @@ func (c *chronicle) See(f world.Fact) {
 		c.landings = append(c.landings, landing{f, c.touched(f)})
 	case world.Repeated:
 		c.on.repeated.tell(f)
+	case world.Misread:
+		c.on.misread.tell(f)
 	case world.LogWritten:
 		c.on.logWritten.tell(f)
 	case world.Refused:

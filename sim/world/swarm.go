@@ -106,6 +106,9 @@ func Swarm(seed uint64, p Profile) Config {
 	if waits := prng.Fork(seed, "waits"); waits.Intn(3) == 0 {
 		c.Actions[JobWait] = 1 + waits.Intn(actionNamed(JobWait).most)
 	}
+	if rows := prng.Fork(seed, misread); rows.Intn(10) == 0 {
+		c.Rates[misread] = 1 + rows.Intn(mostMisread)
+	}
 	c.drawRefusals(seed)
 	c.drawWrites(seed)
 	c.Sharing.Policy = schedule.Policy(max(0, r.Intn(6)-3)) // mostly fair share
@@ -183,7 +186,7 @@ func (c *Config) drawRates(r *prng.Source, seed uint64) {
 		return drawn[family] && r.Intn(2) == 1
 	}
 	for _, t := range faultsByName() {
-		if slices.Contains(later, t.Name) {
+		if slices.Contains(later, t.Name) || t.Name == misread {
 			continue
 		}
 		rate := 1 + r.Intn(t.most) // drawn also when it is not used
