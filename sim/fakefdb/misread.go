@@ -60,7 +60,9 @@ func (t *transaction) sound(err error) bool {
 func (t *transaction) spoil(rows []Row) *Row {
 	m := &t.misread
 	if m.next && m.had == nil {
-		fresh := slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return m.seen[string(r.Key)] || t.db.spared(r) })
+		fresh := slices.DeleteFunc(slices.Clone(rows), func(r Row) bool {
+			return m.seen[string(r.Key)] || t.db.spared(r)
+		})
 		if len(fresh) > 0 {
 			m.had = &fresh[m.pick%uint64(len(fresh))]
 		}

@@ -3,12 +3,14 @@ package oracle
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/spec"
+	"couchrelay/sim/fakefdb"
 	"couchrelay/sim/world"
 )
 
@@ -17,10 +19,10 @@ type misreading struct{ *chronicle }
 
 var misreadSubject = subject{
 	invariants: []Invariant{
-		{"S101a", "A transaction that was given a row of which nothing can be made does not commit: its request fails, " +
-			"as if there were neither such a row nor none."},
-		{"S101b", "The error of a request that was given a row of which nothing can be made is none that tells a user " +
-			"or a node something else: that there is no document, a conflict, or a lease that is lost."},
+		{"S101a", "A transaction that was given a row of which nothing can be made does not commit, be it for a " +
+			"reader: the row is neither passed over nor taken for none."},
+		{"S101b", "The error of a transaction that was given a row of which nothing can be made tells users and nodes " +
+			"nothing else: no missing document, no conflict, no lock or lease that is lost."},
 		{"S101c", "A transaction that ends with a read that failed tells the store's error, which says whether " +
 			"another attempt may succeed."},
 	},
@@ -33,28 +35,37 @@ var misreadSubject = subject{
 // check judges how an attempt ends. An error that the store gave later, or the end of the time for a request, says
 // nothing of the row.
 func (m *misreading) check(f world.Misread) {
-	failed := kv.CodeOf(f.Err) != 0 || errors.Is(f.Err, context.Canceled) || errors.Is(f.Err, context.DeadlineExceeded)
+	late := errors.Is(f.Err, context.Canceled) || errors.Is(f.Err, context.DeadlineExceeded)
 	switch {
-	case f.Failed != nil && !failed:
-		m.Fail("S101c", "%s of %s ends with a read that failed with %q, and says: %v", what(f), f.Who, f.Failed, f.Err)
-	case f.Row != nil && f.Err == nil:
-		m.Fail("S101a", "%s of %s commits after it was given the row %q (behind: %v)", what(f), f.Who, f.Row.Key, f.Row.Behind)
-	case f.Row != nil && !failed && saysMore(f.Err):
-		m.Fail("S101b", "%s of %s was given the row %q (behind: %v), and says: %v", what(f), f.Who, f.Row.Key, f.Row.Behind, f.Err)
+	case kv.CodeOf(f.Err) != 0 || late:
+	case f.Failed != nil:
+		m.Fail("S101c", "%s ends with a read that failed with %q, and says: %v", what(f), f.Failed, f.Err)
+	case f.Err == nil:
+		m.Fail("S101a", "%s commits after %s", what(f), given(f.Row))
+	case saysMore(f.Err):
+		m.Fail("S101b", "%s says after %s: %v", what(f), given(f.Row), f.Err)
 	}
 }
 
 // what is the request of an attempt.
-func what(f world.Misread) any {
+func what(f world.Misread) string {
 	if f.Request == nil {
-		return "a transaction"
+		return "a transaction of " + f.Who
 	}
-	return f.Request
+	return fmt.Sprintf("%s of %s", f.Request, f.Who)
+}
+
+// given names a row of which nothing can be made.
+func given(r *fakefdb.Row) string {
+	if r.Behind {
+		return fmt.Sprintf("it was given a row behind %q", r.Key)
+	}
+	return fmt.Sprintf("it was given a value of %q", r.Key)
 }
 
 // saysMore reports whether an error has a meaning of its own for those who are told.
 func saysMore(err error) bool {
-	for _, known := range []error{jobs.ErrHalt, jobs.ErrLeaseLost, jobstore.ErrReindexing, jobstore.ErrSchema, jobstore.ErrForeign} {
+	for _, known := range []error{jobs.ErrHalt, jobs.ErrLeaseLost, jobstore.ErrReindexing} {
 		if errors.Is(err, known) {
 			return true
 		}

@@ -57,15 +57,20 @@ func in(key []byte, spaces ...tuple.Subspace) bool {
 	return slices.ContainsFunc(spaces, func(s tuple.Subspace) bool { return s.Contains(key) })
 }
 
-// unneeded reports whether what a row says is for others. Nodes that were given up are kept for people, and who reads
-// the list of refused documents needs of the job its lock alone.
+// unneeded reports whether what a row says is for others. Nodes that were given up are kept for people. Who reads the
+// list of refused documents needs of the job its lock alone, and who changes the list may take a row out unread.
 func (w *World) unneeded(r fakefdb.Row, asked Asked) bool {
-	q := w.store.Keys.Jobs
-	if _, is := asked.Request.(node.ReadRefused); is && in(r.Key, q.Job) {
-		e, err := q.Job.Unpack(r.Key)
-		return err != nil || len(e) > 1 || r.Behind
+	k := &w.store.Keys
+	switch asked.Request.(type) {
+	case node.StoreRefused:
+		return in(r.Key, k.Refused)
+	case node.ReadRefused:
+		e, err := k.Jobs.Job.Unpack(r.Key)
+		return err == nil && (len(e) > 1 || r.Behind)
+	case node.ListOwned:
+		return false
 	}
-	return in(r.Key, q.Gone)
+	return in(r.Key, k.Jobs.Gone) || !r.Behind && in(r.Key, k.Jobs.Owned)
 }
 
 // free reports whether a row may have any value: counters, numbers and tags, ids of jobs, and rows whose presence alone
@@ -84,8 +89,8 @@ func (w *World) free(key []byte, asked Asked) bool {
 }
 
 // cutOff reports whether a row behind a key may be read without being looked at. An accept reads more ready jobs than
-// it takes, and a promotion more waiting jobs and lifted holds than it moves. Holds are named in their values, too, and
-// of heartbeats the newest alone counts.
+// it takes, a promotion more waiting jobs and lifted holds than it moves, and an expiry one job more than it gives back.
+// Holds are named in their values, too, and of heartbeats the newest alone counts.
 func (w *World) cutOff(key []byte, asked Asked) bool {
 	k := &w.store.Keys
 	for _, q := range []jobs.Keys{k.Jobs, w.follows.store.Keys.Jobs} {
@@ -97,7 +102,8 @@ func (w *World) cutOff(key []byte, asked Asked) bool {
 			return err != nil || len(e) != 2 || asked.Request == nil || instant.Time(e[0].(int64)) > asked.Wall
 		}
 	}
-	return in(key, k.Held, k.Lifted)
+	_, expires := asked.Request.(node.Expire)
+	return expires && in(key, k.Jobs.Owned) || in(key, k.Held, k.Lifted, w.follows.store.Keys.Jobs.Owned)
 }
 
 // countsDocuments reports whether a row is one of the counters of a replicator database, which are below a 1, its

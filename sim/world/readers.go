@@ -141,6 +141,7 @@ func (r reader) document() error {
 	if len(r.jobs) == 0 {
 		return nil
 	}
-	_, err = db.Read(r.jobs[r.site.Int(len(r.jobs))].id, docs.Want{Conflicts: true, DeletedConflicts: true, RevsInfo: true, LocalSeq: true})
+	want := docs.Want{Conflicts: true, DeletedConflicts: true, RevsInfo: true, LocalSeq: true}
+	_, err = db.Read(r.jobs[r.site.Int(len(r.jobs))].id, want)
 	return err
 }

@@ -1,0 +1,44 @@
+package oracle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/jobs"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/core/node"
+	"couchrelay/sim/fakefdb"
+	"couchrelay/sim/world"
+)
+
+func TestMisread(t *testing.T) {
+	row, old := &fakefdb.Row{Key: []byte("key")}, kv.NewError(kv.TransactionTooOld)
+	ends := func(row *fakefdb.Row, failed, err error) func(*rig) {
+		return func(r *rig) {
+			r.see(world.Misread{Misreading: fakefdb.Misreading{Row: row, Failed: failed, Err: err}, Who: "n1"})
+			r.see(world.Misread{Misreading: fakefdb.Misreading{Row: row, Failed: failed, Err: err}, Request: node.Sweep{}})
+		}
+	}
+	check(t, &misreadSubject, []case_{
+		{"a row that is told", ends(row, nil, fmt.Errorf("%w: key", jobs.ErrCorrupt)), ""},
+		{"a row that is told in words of its own", ends(row, nil, errors.New("malformed")), ""},
+		{"a row that is passed over", ends(row, nil, nil), "S101a"},
+		{"a row after which a read fails", ends(row, old, old), ""},
+		{"a row, and then no time", ends(row, nil, context.DeadlineExceeded), ""},
+		{"a row, and a store that gives the transaction up", ends(row, nil, kv.NewError(kv.TransactionTooLarge)), ""},
+		{"a row that is taken for none", ends(row, nil, docs.ErrMissing), "S101b"},
+		{"a row that is taken for another revision", ends(row, nil, fmt.Errorf("write: %w", docs.ErrConflict)), "S101b"},
+		{"a row that is taken for another lock", ends(row, nil, jobs.ErrCanceled), "S101b"},
+		{"a row that is taken for no lease", ends(row, nil, jobs.ErrLeaseLost), "S101b"},
+		{"a row that is taken for an index to come", ends(row, nil, jobstore.ErrReindexing), "S101b"},
+		{"a row that is taken for what bars an order", ends(row, nil, jobstore.Obstacle("over")), "S101b"},
+		{"a read that failed", ends(nil, old, fmt.Errorf("list: %w", old)), ""},
+		{"two reads that failed", ends(nil, old, kv.NewError(kv.FutureVersion)), ""},
+		{"a read that failed, told as something else", ends(nil, old, jobstore.ErrReindexing), "S101c"},
+		{"a read that failed, told without the store's error", ends(nil, old, errors.New(old.Error())), "S101c"},
+	})
+}
