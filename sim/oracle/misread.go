@@ -2,13 +2,17 @@ package oracle
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
 	"couchrelay/core/spec"
 	"couchrelay/sim/fakefdb"
 	"couchrelay/sim/world"
@@ -25,6 +29,8 @@ var misreadSubject = subject{
 			"nothing else: no missing document, no conflict, no lock or lease that is lost."},
 		{"S101c", "A transaction that ends with a read that failed tells the store's error, which says whether " +
 			"another attempt may succeed."},
+		{"S101d", "The error of a transaction that was given a row of which nothing can be made says which row that " +
+			"is: it has its key, or the last name in it."},
 	},
 	begin: func(c *chronicle) {
 		m := &misreading{c}
@@ -44,6 +50,8 @@ func (m *misreading) check(f world.Misread) {
 		m.Fail("S101a", "%s commits after %s", what(f), given(f.Row))
 	case saysMore(f.Err):
 		m.Fail("S101b", "%s says after %s: %v", what(f), given(f.Row), f.Err)
+	case !named(f.Row, f.Err.Error()):
+		m.Fail("S101d", "%s says after %s only: %v", what(f), given(f.Row), f.Err)
 	}
 }
 
@@ -61,6 +69,17 @@ func given(r *fakefdb.Row) string {
 		return fmt.Sprintf("it was given a row behind %q", r.Key)
 	}
 	return fmt.Sprintf("it was given a value of %q", r.Key)
+}
+
+// named reports whether a text says which row it is about.
+func named(r *fakefdb.Row, text string) bool {
+	elements, err := tuple.Unpack(r.Key)
+	for _, e := range slices.Backward(elements) {
+		if name, is := e.(string); err == nil && is {
+			return strings.Contains(text, name) || strings.Contains(text, hex.EncodeToString(r.Key))
+		}
+	}
+	return strings.Contains(text, hex.EncodeToString(r.Key))
 }
 
 // saysMore reports whether an error has a meaning of its own for those who are told.

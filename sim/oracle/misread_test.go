@@ -10,13 +10,15 @@ import (
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
 	"couchrelay/core/node"
 	"couchrelay/sim/fakefdb"
 	"couchrelay/sim/world"
 )
 
 func TestMisread(t *testing.T) {
-	row, old := &fakefdb.Row{Key: []byte("key")}, kv.NewError(kv.TransactionTooOld)
+	row, old := &fakefdb.Row{Key: tuple.Pack("jobs", "job", "f1", 7)}, kv.NewError(kv.TransactionTooOld)
+	sum := &fakefdb.Row{Key: []byte{0xfe}, Behind: true}
 	ends := func(row *fakefdb.Row, failed, err error) func(*rig) {
 		return func(r *rig) {
 			r.see(world.Misread{Misreading: fakefdb.Misreading{Row: row, Failed: failed, Err: err}, Who: "n1"})
@@ -24,8 +26,11 @@ func TestMisread(t *testing.T) {
 		}
 	}
 	check(t, &misreadSubject, []case_{
-		{"a row that is told", ends(row, nil, fmt.Errorf("%w: key", jobs.ErrCorrupt)), ""},
-		{"a row that is told in words of its own", ends(row, nil, errors.New("malformed")), ""},
+		{"a row that is told", ends(row, nil, fmt.Errorf("%w: f1", jobs.ErrCorrupt)), ""},
+		{"a row that is told by its key", ends(row, nil, fmt.Errorf("malformed: %x", row.Key)), ""},
+		{"a row that is not named", ends(row, nil, errors.New("malformed job")), "S101d"},
+		{"a key that is no tuple", ends(sum, nil, errors.New("key fe")), ""},
+		{"a key that is no tuple and not told", ends(sum, nil, errors.New("key")), "S101d"},
 		{"a row that is passed over", ends(row, nil, nil), "S101a"},
 		{"a row after which a read fails", ends(row, old, old), ""},
 		{"a row, and then no time", ends(row, nil, context.DeadlineExceeded), ""},
