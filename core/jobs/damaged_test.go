@@ -84,7 +84,8 @@ func TestDamagedStopMark(t *testing.T) {
 	must(t, db, func(tx kv.Tx) (bool, error) { return true, q.Add(tx, "run", Schedule{}, nil) })
 	must(t, db, accept(q, "w", 1, 1))
 	must(t, db, func(tx kv.Tx) (bool, error) { return q.Stop(tx, "run") })
-	must(t, db, func(tx kv.Tx) (bool, error) { tx.Set(q.Keys.Owned.Pack("w", 1, "run"), []byte{0xff}); return true, nil })
+	row := q.Keys.Owned.Pack("w", 1, "run")
+	must(t, db, func(tx kv.Tx) (bool, error) { tx.Set(row, []byte{0xff}); return true, nil })
 	got, err := kv.Run(t.Context(), db, func(tx kv.Tx) ([]Held, error) { return q.Owned(tx, "w") })
 	if !errors.Is(err, ErrCorrupt) {
 		t.Errorf("the worker has %v, %v", got, err)

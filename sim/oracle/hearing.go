@@ -31,8 +31,7 @@ type hearing struct {
 	jobChanged topic[jobChange]
 	jobMoved   topic[jobChange]
 	followed   topic[landing]
-	repeated   topic[world.Repeated]
-	misread    topic[world.Misread]
+	hearsTransactions
 
 	nodeUp      topic[*process]
 	nodeStepped topic[nodeStep] // before the runs are known to be stopped that it stops
@@ -61,6 +60,12 @@ type hearing struct {
 	hearsRest
 	// placing is a job that is about to be made, while nothing else happens.
 	placing topic[placing]
+}
+
+// hearsTransactions has the topics of how transactions go.
+type hearsTransactions struct {
+	repeated topic[world.Repeated]
+	misread  topic[world.Misread]
 }
 
 // hearsRest has the topics of the end of a trial.

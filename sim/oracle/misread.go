@@ -25,8 +25,8 @@ var misreadSubject = subject{
 	invariants: []Invariant{
 		{"S101a", "A transaction that was given a row of which nothing can be made does not commit, be it for a " +
 			"reader: the row is neither passed over nor taken for none."},
-		{"S101b", "The error of a transaction that was given a row of which nothing can be made tells users and nodes " +
-			"nothing else: no missing document, no conflict, no lock or lease that is lost."},
+		{"S101b", "The error of a transaction that was given a row of which nothing can be made tells users and " +
+			"nodes nothing else: no missing document, no conflict, no lock or lease that is lost."},
 		{"S101c", "A transaction that ends with a read that failed tells the store's error, which says whether " +
 			"another attempt may succeed."},
 		{"S101d", "The error of a transaction that was given a row of which nothing can be made says which row that " +

@@ -21,8 +21,8 @@ func TestMisread(t *testing.T) {
 	sum := &fakefdb.Row{Key: []byte{0xfe}, Behind: true}
 	ends := func(row *fakefdb.Row, failed, err error) func(*rig) {
 		return func(r *rig) {
-			r.see(world.Misread{Misreading: fakefdb.Misreading{Row: row, Failed: failed, Err: err}, Who: "n1"})
-			r.see(world.Misread{Misreading: fakefdb.Misreading{Row: row, Failed: failed, Err: err}, Request: node.Sweep{}})
+			m := fakefdb.Misreading{Row: row, Failed: failed, Err: err}
+			r.see(world.Misread{Misreading: m, Who: "n1"}, world.Misread{Misreading: m, Request: node.Sweep{}})
 		}
 	}
 	check(t, &misreadSubject, []case_{
@@ -36,7 +36,7 @@ func TestMisread(t *testing.T) {
 		{"a row, and then no time", ends(row, nil, context.DeadlineExceeded), ""},
 		{"a row, and a store that gives the transaction up", ends(row, nil, kv.NewError(kv.TransactionTooLarge)), ""},
 		{"a row that is taken for none", ends(row, nil, docs.ErrMissing), "S101b"},
-		{"a row that is taken for another revision", ends(row, nil, fmt.Errorf("write: %w", docs.ErrConflict)), "S101b"},
+		{"a row that is taken for a revision", ends(row, nil, fmt.Errorf("write: %w", docs.ErrConflict)), "S101b"},
 		{"a row that is taken for another lock", ends(row, nil, jobs.ErrCanceled), "S101b"},
 		{"a row that is taken for no lease", ends(row, nil, jobs.ErrLeaseLost), "S101b"},
 		{"a row that is taken for an index to come", ends(row, nil, jobstore.ErrReindexing), "S101b"},

@@ -25,7 +25,7 @@ type reader struct {
 const readEvery = 10 * time.Second
 
 // startReaders has users read now and then, until nothing fails any more.
-func (u *users) startReaders() {
+func startReaders(u *users) {
 	if u.w.Config.Rates[misread] == 0 {
 		return
 	}
@@ -35,9 +35,9 @@ func (u *users) startReaders() {
 			_ = u.w.Engine.Sleep(context.Background(), site.Duration(0, readEvery))
 			if p := u.frontend(site); p != nil {
 				read := readings[site.Int(len(readings))]
-				u.w.Engine.Go(p.Process, "api", func() {
+				u.w.Engine.Go(p.Process, "api", func() { // observers judge what comes of it
 					ctx := u.w.Engine.NewContext(p.Process, RequestLimit)
-					_ = kv.Do(ctx, u.w.db, func(tx kv.Tx) error { return read(reader{u, tx, site}) }) // observers judge it
+					_ = kv.Do(ctx, u.w.db, func(tx kv.Tx) error { return read(reader{u, tx, site}) })
 				})
 			}
 		}

@@ -106,9 +106,6 @@ func Swarm(seed uint64, p Profile) Config {
 	if waits := prng.Fork(seed, "waits"); waits.Intn(3) == 0 {
 		c.Actions[JobWait] = 1 + waits.Intn(actionNamed(JobWait).most)
 	}
-	if rows := prng.Fork(seed, misread); rows.Intn(10) == 0 {
-		c.Rates[misread] = 1 + rows.Intn(mostMisread)
-	}
 	c.drawRefusals(seed)
 	c.drawWrites(seed)
 	c.Sharing.Policy = schedule.Policy(max(0, r.Intn(6)-3)) // mostly fair share
@@ -222,6 +219,9 @@ func (c *Config) drawLater(drawn map[string]bool, seed uint64) {
 		if slices.Contains(later, t.Name) && drawn[family] && r.Intn(2) == 1 {
 			c.Rates[t.Name] = 1 + r.Intn(t.most)
 		}
+	}
+	if r := prng.Fork(seed, misread); r.Intn(10) == 0 { // of no family, since few worlds have it
+		c.Rates[misread] = 1 + r.Intn(mostMisread)
 	}
 	if r := prng.Fork(seed, CrashingStorm); drawn["act"] && r.Intn(2) == 1 {
 		c.Actions[CrashingStorm] = 1 + r.Intn(actionNamed(CrashingStorm).most)
