@@ -29,6 +29,7 @@ var explanationSubject = subject{
 		{"S60d", "The node, due time, error, numbers and account by which a job is explained are its own."},
 		{"S60e", "An explanation has an estimate of the wait, or says why there is none; it is 0 for free slots " +
 			"only."},
+		{"S60f", "The slots and the node by which a job is explained are what nodes have told last."},
 	},
 	begin: func(c *chronicle) {
 		x := &explanations{chronicle: c}
@@ -80,6 +81,7 @@ func (x *explanations) judge(s *shadow, e *explain.Explanation) {
 	x.checkHolds(s, e)
 	x.checkOwn(s, e)
 	x.checkWait(s, e)
+	x.checkSlots(e)
 }
 
 // read asks for the explanation of a job. It is nil if there is no job, or its database is deleted.
