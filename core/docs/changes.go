@@ -107,11 +107,11 @@ func (db *Database) parseChange(pair kv.KeyValue) (Change, error) {
 	}
 	c.Seq.Tie = uint32(tie)
 	if len(pair.Value) == 0 {
-		return c, errMalformed
+		return c, malformed("last change of document %q", c.ID)
 	}
 	rev, err := revtree.ParseRev(string(pair.Value[1:]))
 	if err != nil {
-		return c, errMalformed
+		return c, malformed("last change of document %q", c.ID)
 	}
 	c.Revs = []revtree.Rev{rev}
 	c.Deleted, c.conflicted = pair.Value[0]&rowDeleted != 0, pair.Value[0]&rowConflicted != 0

@@ -58,8 +58,13 @@ import (
 	"couchrelay/core/kv/tuple"
 )
 
-// errMalformed is the error for a value that this package cannot have written.
+// errMalformed is in the chain of errors for a value that this package cannot have written.
 var errMalformed = errors.New("docs: malformed value in the store")
+
+// malformed is the error for such a value, of which it says where it was found.
+func malformed(where string, args ...any) error {
+	return fmt.Errorf("%w: %s", errMalformed, fmt.Sprintf(where, args...))
+}
 
 // Elements of keys, see the package comment.
 const (
@@ -333,7 +338,7 @@ func (db *Database) Info() (Info, error) {
 		return Info{}, err
 	}
 	if len(values[2]) < seqSize {
-		return Info{}, errMalformed
+		return Info{}, malformed("update sequence of database %q", db.Name)
 	}
 	return Info{kv.Counter(values[0]), kv.Counter(values[1]), seqOf(values[2])}, nil
 }

@@ -46,10 +46,10 @@ func (db *Database) List(l Listing) (rows []Listed, more bool, err error) {
 			return nil, false, err
 		}
 		if len(pair.Value) < seqSize {
-			return nil, false, errMalformed
+			return nil, false, malformed("entry of document %q", rows[i].ID)
 		}
 		if rows[i].Rev, err = revtree.ParseRev(string(pair.Value[seqSize:])); err != nil {
-			return nil, false, errMalformed
+			return nil, false, malformed("entry of document %q", rows[i].ID)
 		}
 	}
 	more = len(rows) == look

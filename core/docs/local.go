@@ -2,6 +2,7 @@ package docs
 
 import (
 	"encoding/binary"
+	"fmt"
 	"strconv"
 
 	"couchrelay/core/docs/revtree"
@@ -29,8 +30,11 @@ func (db *Database) local(id string) (local, error) {
 		return local{}, err
 	}
 	l, err := decodeLocal(value)
+	if err != nil {
+		return l, fmt.Errorf("local document %q: %w", id, err)
+	}
 	l.chunks = chunks
-	return l, err
+	return l, nil
 }
 
 func decodeLocal(value []byte) (local, error) {

@@ -131,16 +131,16 @@ func (d *Document) setBody(value []byte, attached bool) error {
 	if attached {
 		n, size := binary.Uvarint(value)
 		if size <= 0 || n > uint64(len(value)-size) {
-			return errMalformed
+			return malformed("attachments of document %q", d.ID)
 		}
 		list := value[size : size+int(n)]
 		if err := json.Decode(list, &d.Attachments); err != nil {
-			return errMalformed
+			return malformed("attachments of document %q", d.ID)
 		}
 		value = value[size+int(n):]
 	}
 	if len(value) < 2 {
-		return errMalformed
+		return malformed("body of document %q", d.ID)
 	}
 	d.Body = value
 	return nil

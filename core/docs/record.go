@@ -47,7 +47,7 @@ func (db *Database) recordOf(id string, value []byte, chunks int) (*record, erro
 		return r, nil
 	}
 	if len(value) < recordHeader {
-		return nil, errMalformed
+		return nil, malformed("record of document %q", id)
 	}
 	now, err := db.tx.ReadVersion()
 	if err != nil {
@@ -70,13 +70,13 @@ func (db *Database) recordOf(id string, value []byte, chunks int) (*record, erro
 
 func (r *record) decodeMark(b []byte) ([]byte, error) {
 	if len(b) < 8 {
-		return nil, errMalformed
+		return nil, malformed("marks of document %q", r.id)
 	}
 	token := binary.BigEndian.Uint64(b)
 	gen, n := binary.Uvarint(b[8:])
 	b = b[8+max(n, 0):]
 	if n <= 0 || len(b) < 16 {
-		return nil, errMalformed
+		return nil, malformed("marks of document %q", r.id)
 	}
 	r.marks = append(r.marks, mark{token, revtree.Rev{Gen: int64(gen), ID: hex.EncodeToString(b[:16])}})
 	return b[16:], nil
@@ -169,7 +169,7 @@ func (db *Database) loadSeqs(records []*record) error {
 	}
 	for i, entry := range entries {
 		if len(entry) < seqSize {
-			return errMalformed
+			return malformed("entry of document %q", placed[i].id)
 		}
 		placed[i].seq = seqOf(entry)
 	}

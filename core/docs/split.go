@@ -49,7 +49,7 @@ func joinSplit(r kv.Reader, key, first []byte) (value []byte, chunks int, err er
 	}
 	n, size := binary.Uvarint(first)
 	if size <= 0 || n == 0 || n > 1<<20 {
-		return nil, 0, errMalformed
+		return nil, 0, malformed("key %x", key)
 	}
 	value = first[size:]
 	if n == 1 {

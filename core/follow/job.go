@@ -133,7 +133,10 @@ func (k Keys) row(tx kv.Tx, job, id string) (*row, error) {
 	}
 	var r row
 	err = tuple.Subspace(nil).Scan(value, &r.Rev, &r.Digest, &r.State, &r.Sent, &r.Was, &r.Epoch, &r.Over)
-	return &r, err
+	if err != nil {
+		return nil, fmt.Errorf("row of document %q of follow job %q: %w", id, job, err)
+	}
+	return &r, nil
 }
 
 // noState is the digest of no state: it differs from a digest that is not known.

@@ -3,6 +3,7 @@
 package jobs
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -72,5 +73,21 @@ func TestDamagedRowsAreTold(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestDamagedStopMark: a worker is told of a row of its jobs that does not say whether it is to stop the run.
+func TestDamagedStopMark(t *testing.T) {
+	db, root := newStore(t)
+	q := New(KeysBelow(root, "kind"))
+	register(t, db, q, "w")
+	must(t, db, func(tx kv.Tx) (bool, error) { return true, q.Add(tx, "run", Schedule{}, nil) })
+	must(t, db, accept(q, "w", 1, 1))
+	must(t, db, func(tx kv.Tx) (bool, error) { return q.Stop(tx, "run") })
+	row := q.Keys.Owned.Pack("w", 1, "run")
+	must(t, db, func(tx kv.Tx) (bool, error) { tx.Set(row, []byte{0xff}); return true, nil })
+	got, err := kv.Run(t.Context(), db, func(tx kv.Tx) ([]Held, error) { return q.Owned(tx, "w") })
+	if !errors.Is(err, ErrCorrupt) {
+		t.Errorf("the worker has %v, %v", got, err)
 	}
 }

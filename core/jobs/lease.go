@@ -114,7 +114,11 @@ func (q *Queue) Owned(r kv.Reader, worker string) ([]Held, error) {
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, Held{ID: id, Lock: lock, Stop: string(row.Value) == stopMark})
+		stop := string(row.Value) == stopMark
+		if !stop && len(row.Value) > 0 {
+			return nil, corruptf("owned row of job %q", id)
+		}
+		list = append(list, Held{ID: id, Lock: lock, Stop: stop})
 	}
 	return list, nil
 }

@@ -136,7 +136,7 @@ func decodeIncarnation(row []byte) (n, beat int64, err error) {
 		return 0, 0, nil
 	}
 	if err := tuple.Subspace(nil).Scan(row, &n, &beat); err != nil {
-		return 0, 0, corrupt(err)
+		return 0, 0, fmt.Errorf("%w: incarnation: %w", ErrCorrupt, err)
 	}
 	return n, beat, nil
 }

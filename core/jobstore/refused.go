@@ -77,7 +77,8 @@ func (k Keys) Refusals(r kv.Reader, jobID, afterDoc, afterRev string, limit int)
 			return nil, err
 		}
 		if err := json.DecodeRecord(row.Value, &list[i]); err != nil {
-			return nil, fmt.Errorf("refused document %q of job %q: %w", list[i].DocID, jobID, err)
+			return nil, fmt.Errorf("refused document %q, revision %q, of job %q: %w",
+				list[i].DocID, list[i].Rev, jobID, err)
 		}
 	}
 	return list, nil

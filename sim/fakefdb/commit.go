@@ -24,6 +24,7 @@ func (t *transaction) Commit() error {
 	if err != nil {
 		return err
 	}
+	t.misread.end(t.db, nil)
 	t.Fail(errCommitted)
 	if readOnly {
 		t.db.mu.Lock()

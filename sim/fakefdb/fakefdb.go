@@ -35,6 +35,9 @@ const window = kv.MaxTxSeconds * 1_000_000
 type Database struct {
 	world    World
 	onCommit func(Landing)
+	// spared and onMisread are OnMisread's.
+	spared    func(Row) bool
+	onMisread func(Misreading)
 
 	mu      sync.Mutex
 	data    tree

@@ -22,6 +22,7 @@ type transaction struct {
 	stamp   *[10]byte
 	watches []*watch // those that take effect with the commit
 	ended   error    // why there are no further attempts; nil while there may be
+	misread misread
 }
 
 // op asks the world about an operation and sits out outages.
@@ -163,6 +164,7 @@ func (t *transaction) read(key []byte, f func(db *Database, version int64)) erro
 		db.stats.TooOld++
 	} else if out.Fault.code() == 0 {
 		f(db, t.version)
+		t.misread.next, t.misread.pick = out.Fault == Misread, out.Pick
 	}
 	db.mu.Unlock()
 	if tooOld {
@@ -185,6 +187,7 @@ func (t *transaction) OnError(err error) error {
 	case t.ended != nil:
 		return t.ended
 	case !kv.Retryable(err):
+		t.misread.end(t.db, err)
 		t.end(err)
 		return err
 	}
@@ -199,7 +202,7 @@ func (t *transaction) OnError(err error) error {
 	t.dropWatches()
 	t.Reset()
 	t.attempt++
-	t.version, t.refused, t.stamp = 0, nil, nil
+	t.version, t.refused, t.stamp, t.misread = 0, nil, nil, misread{}
 	return nil
 }
 

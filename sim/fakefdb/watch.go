@@ -24,6 +24,7 @@ type watch struct {
 func (t *transaction) Watch(keys ...[]byte) kv.Watch {
 	w := &watch{db: t.db}
 	values, err := ryw.Watched(t.Buffer, keys)
+	t.misread.next = false // a watch only compares
 	if err != nil {
 		w.finish(err)
 		return w

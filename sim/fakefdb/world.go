@@ -76,7 +76,7 @@ type Outcome struct {
 	// SameBatch puts a commit into the batch of the commit that landed before it, with the same version
 	// and the next order, where that is possible.
 	SameBatch bool
-	// Pick chooses among the versions that StaleReadVersion may give.
+	// Pick chooses among the versions that StaleReadVersion may give, and among the rows that Misread may spoil.
 	Pick uint64
 }
 
@@ -102,6 +102,9 @@ const (
 	ProcessBehind  Fault = "fdb-process-behind"
 	ReadTimedOut   Fault = "fdb-read-timed-out"
 	DatabaseLocked Fault = "fdb-database-locked"
+	// Misread gives one row as one of which nothing can be made: with the value 0xff, or with a row more behind it
+	// whose key begins no element. The stored row stays whole. Empty values do, too, and OnMisread says which others.
+	Misread Fault = "fdb-misread"
 
 	SlowCommit     Fault = "fdb-slow-commit" // changes only the times; it has a name to be counted
 	Conflict       Fault = "fdb-conflict"
@@ -139,6 +142,7 @@ var Catalogue = []Entry{
 	{ProcessBehind, Read, "the storage server is too far behind (1037)"},
 	{ReadTimedOut, Read, "no answer in time (1031)"},
 	{DatabaseLocked, Read, "the database is locked (1038)"},
+	{Misread, Read, "a row comes with a value, or a key, of which nothing can be made; the next read has it whole"},
 
 	{SlowCommit, Commit, "takes up to four seconds instead of milliseconds"},
 	{Conflict, Commit, "a conflict without a cause (1020)"},

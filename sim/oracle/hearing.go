@@ -31,7 +31,7 @@ type hearing struct {
 	jobChanged topic[jobChange]
 	jobMoved   topic[jobChange]
 	followed   topic[landing]
-	repeated   topic[world.Repeated]
+	hearsTransactions
 
 	nodeUp      topic[*process]
 	nodeStepped topic[nodeStep] // before the runs are known to be stopped that it stops
@@ -60,6 +60,12 @@ type hearing struct {
 	hearsRest
 	// placing is a job that is about to be made, while nothing else happens.
 	placing topic[placing]
+}
+
+// hearsTransactions has the topics of how transactions go.
+type hearsTransactions struct {
+	repeated topic[world.Repeated]
+	misread  topic[world.Misread]
 }
 
 // hearsRest has the topics of the end of a trial.
@@ -202,6 +208,8 @@ func (c *chronicle) See(f world.Fact) {
 		c.landings = append(c.landings, landing{f, c.touched(f)})
 	case world.Repeated:
 		c.on.repeated.tell(f)
+	case world.Misread:
+		c.on.misread.tell(f)
 	case world.LogWritten:
 		c.on.logWritten.tell(f)
 	case world.Refused:

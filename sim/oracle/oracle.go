@@ -92,7 +92,7 @@ var subjects = []*subject{
 	&readable, &specifiedSubject, &loadSubject, &idleAskSubject, &lockSubject, &memberSubject, &slotSubject,
 	&chargeSubject, &sharingSubject, &placementSubject, &weightSubject,
 	&leaseSubject, &dutySubject, &partSubject, &roundSubject, &balanceSubject, &spreadSubject, &straySubject,
-	&transactionSubject,
+	&transactionSubject, &misreadSubject,
 	&pageSubject, &leftoverSubject, &listSubject, &overviewSubject,
 	&turnSubject, &rotationSubject, &waitSubject, &newJobSubject, &documentSubject,
 	&replicatedSubject, &mistakeSubject, &validationSubject,

@@ -34,7 +34,11 @@ func describeAll() []CatalogueEntry {
 // nemesis.
 func faultsByFamily() (all []CatalogueEntry) {
 	for _, e := range fakefdb.Catalogue {
-		all = append(all, CatalogueEntry{string(e.Fault), "store", e.Kind.String(), e.What, 50_000})
+		most := 50_000
+		if e.Fault == fakefdb.Misread {
+			most = mostMisread
+		}
+		all = append(all, CatalogueEntry{string(e.Fault), "store", e.Kind.String(), e.What, most})
 	}
 	for _, e := range peers.Catalogue {
 		all = append(all, CatalogueEntry{e.Fault, e.Family, e.Where, e.What, 20_000})

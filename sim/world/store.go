@@ -183,6 +183,8 @@ func (s *storeWorld) stretch(out *fakefdb.Outcome, site *decide.Site) {
 		out.Late = site.Duration(time.Millisecond, 20*time.Second)
 	case fakefdb.StaleReadVersion:
 		out.Pick = uint64(site.Int(8))
+	case fakefdb.Misread:
+		out.Pick = uint64(site.Int(1 << 16))
 	case fakefdb.UnknownLanded:
 		out.After += site.Duration(0, 5*time.Second)
 	}

@@ -183,7 +183,7 @@ func (c *Config) drawRates(r *prng.Source, seed uint64) {
 		return drawn[family] && r.Intn(2) == 1
 	}
 	for _, t := range faultsByName() {
-		if slices.Contains(later, t.Name) {
+		if slices.Contains(later, t.Name) || t.Name == misread {
 			continue
 		}
 		rate := 1 + r.Intn(t.most) // drawn also when it is not used
@@ -220,6 +220,9 @@ func (c *Config) drawLater(drawn map[string]bool, seed uint64) {
 		if slices.Contains(later, t.Name) && drawn[family] && r.Intn(2) == 1 {
 			c.Rates[t.Name] = 1 + r.Intn(t.most)
 		}
+	}
+	if r := prng.Fork(seed, misread); r.Intn(10) == 0 { // of no family, since few worlds have it
+		c.Rates[misread] = 1 + r.Intn(mostMisread)
 	}
 	if r := prng.Fork(seed, CrashingStorm); drawn["act"] && r.Intn(2) == 1 {
 		c.Actions[CrashingStorm] = 1 + r.Intn(actionNamed(CrashingStorm).most)

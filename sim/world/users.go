@@ -120,6 +120,7 @@ func (u *users) begin() {
 			j.unknown = err != nil
 		}
 		u.w.storeWorld.undisturbed = false
+		startReaders(u)
 		for !u.w.healed {
 			_ = u.w.Engine.Sleep(context.Background(), u.site.Duration(u.w.Config.Think/20, u.w.Config.Think))
 			for _, f := range u.faults {

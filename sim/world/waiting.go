@@ -62,7 +62,11 @@ func (u waiting) wait(site *decide.Site) {
 	if p == nil || j == nil {
 		return
 	}
-	w := &Waiter{j.JobID(), Wanted(site.Int(int(Running) + 1)), p}
+	wishes := int(Running) + 1
+	if u.w.Config.Rates[misread] > 0 { // who waits for Running reads the record of a job, and does not look at it
+		wishes--
+	}
+	w := &Waiter{j.JobID(), Wanted(site.Int(wishes)), p}
 	u.w.Engine.Go(p.Process, "api", func() { u.await(w) })
 }
 

@@ -90,7 +90,8 @@ func New(c Config, d *decide.Decider) *World {
 	w := &World{Config: c, Decider: d, Engine: engine.New(start), Faults: Tally{map[string]uint64{}, map[string]*uint64{}}}
 	w.asks = asks{current: map[any]Asked{}, committing: map[uint64]Asked{}}
 	w.storeWorld = newStoreWorld(w)
-	w.db = fakefdb.New(fakefdb.InWorld(w.storeWorld), fakefdb.OnCommit(w.landed))
+	w.db = fakefdb.New(fakefdb.InWorld(w.storeWorld), fakefdb.OnCommit(w.landed),
+		fakefdb.OnMisread(sparing{w}.rows(), func(m fakefdb.Misreading) { tellMisread(w, m) }))
 	rc := jobstore.DefaultConfig(repid.Server{UUID: "5eb63bbbe01eeed093cb22bb8f5acdc3", HostName: "sim", Port: 5984})
 	rc.Backoff, rc.TransientMaxAge = c.Backoff, c.TransientMaxAge
 	rc.Sharing, rc.DuplicatesWait = c.Sharing, !c.DuplicatesFail

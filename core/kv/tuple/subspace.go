@@ -51,12 +51,19 @@ func (s Subspace) trim(key []byte) ([]byte, error) {
 // Scan decodes a key of s into dst, one pointer for each element: *string, *[]byte, *int64, *uint64, *int,
 // *bool, *UUID, *Versionstamp or *Tuple; nil skips an element. Elements that have another type, are out of
 // the pointer's range, are missing or are left over give an error that has ErrMalformed in its chain and
-// names the position. Some of dst may then be set.
+// names the position, and the key if s has a prefix. Some of dst may then be set.
 func (s Subspace) Scan(key []byte, dst ...any) error {
 	b, err := s.trim(key)
-	if err != nil {
-		return err
+	if err == nil {
+		err = scanAll(b, dst)
 	}
+	if err != nil && len(s) > 0 {
+		return fmt.Errorf("key %x: %w", key, err)
+	}
+	return err
+}
+
+func scanAll(b []byte, dst []any) (err error) {
 	for i, d := range dst {
 		if len(b) == 0 {
 			return malformed(fmt.Sprintf("%d elements, not %d", i, len(dst)))

@@ -1,0 +1,96 @@
+package oracle
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/jobs"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/spec"
+	"couchrelay/sim/fakefdb"
+	"couchrelay/sim/world"
+)
+
+// misreading are the invariants of reads that fail, or bring what nobody can have written.
+type misreading struct{ *chronicle }
+
+var misreadSubject = subject{
+	invariants: []Invariant{
+		{"S101a", "A transaction that was given a row of which nothing can be made does not commit, be it for a " +
+			"reader: the row is neither passed over nor taken for none."},
+		{"S101b", "The error of a transaction that was given a row of which nothing can be made tells users and " +
+			"nodes nothing else: no missing document, no conflict, no lock or lease that is lost."},
+		{"S101c", "A transaction that ends with a read that failed tells the store's error, which says whether " +
+			"another attempt may succeed."},
+		{"S101d", "The error of a transaction that was given a row of which nothing can be made says which row that " +
+			"is: it has its key, or the last name in it."},
+	},
+	begin: func(c *chronicle) {
+		m := &misreading{c}
+		c.on.misread.add(m.check)
+	},
+}
+
+// check judges how an attempt ends. An error that the store gave later, or the end of the time for a request, says
+// nothing of the row.
+func (m *misreading) check(f world.Misread) {
+	late := errors.Is(f.Err, context.Canceled) || errors.Is(f.Err, context.DeadlineExceeded)
+	switch {
+	case kv.CodeOf(f.Err) != 0 || late:
+	case f.Failed != nil:
+		m.Fail("S101c", "%s ends with a read that failed with %q, and says: %v", what(f), f.Failed, f.Err)
+	case f.Err == nil:
+		m.Fail("S101a", "%s commits after %s", what(f), given(f.Row))
+	case saysMore(f.Err):
+		m.Fail("S101b", "%s says after %s: %v", what(f), given(f.Row), f.Err)
+	case !named(f.Row, f.Err.Error()):
+		m.Fail("S101d", "%s says after %s only: %v", what(f), given(f.Row), f.Err)
+	}
+}
+
+// what is the request of an attempt.
+func what(f world.Misread) string {
+	if f.Request == nil {
+		return "a transaction of " + f.Who
+	}
+	return fmt.Sprintf("%s of %s", f.Request, f.Who)
+}
+
+// given names a row of which nothing can be made.
+func given(r *fakefdb.Row) string {
+	if r.Behind {
+		return fmt.Sprintf("it was given a row behind %q", r.Key)
+	}
+	return fmt.Sprintf("it was given a value of %q", r.Key)
+}
+
+// named reports whether a text says which row it is about.
+func named(r *fakefdb.Row, text string) bool {
+	elements, err := tuple.Unpack(r.Key)
+	for _, e := range slices.Backward(elements) {
+		if name, is := e.(string); err == nil && is {
+			return strings.Contains(text, name) || strings.Contains(text, hex.EncodeToString(r.Key))
+		}
+	}
+	return strings.Contains(text, hex.EncodeToString(r.Key))
+}
+
+// saysMore reports whether an error has a meaning of its own for those who are told.
+func saysMore(err error) bool {
+	for _, known := range []error{jobs.ErrHalt, jobs.ErrLeaseLost, jobstore.ErrReindexing} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	_, refusal := errors.AsType[*docs.Error](err)
+	_, barred := errors.AsType[jobstore.Obstacle](err)
+	_, invalid := errors.AsType[*spec.Error](err)
+	return refusal || barred || invalid
+}

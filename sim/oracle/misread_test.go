@@ -1,0 +1,49 @@
+package oracle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/jobs"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/node"
+	"couchrelay/sim/fakefdb"
+	"couchrelay/sim/world"
+)
+
+func TestMisread(t *testing.T) {
+	row, old := &fakefdb.Row{Key: tuple.Pack("jobs", "job", "f1", 7)}, kv.NewError(kv.TransactionTooOld)
+	sum := &fakefdb.Row{Key: []byte{0xfe}, Behind: true}
+	ends := func(row *fakefdb.Row, failed, err error) func(*rig) {
+		return func(r *rig) {
+			m := fakefdb.Misreading{Row: row, Failed: failed, Err: err}
+			r.see(world.Misread{Misreading: m, Who: "n1"}, world.Misread{Misreading: m, Request: node.Sweep{}})
+		}
+	}
+	check(t, &misreadSubject, []case_{
+		{"a row that is told", ends(row, nil, fmt.Errorf("%w: f1", jobs.ErrCorrupt)), ""},
+		{"a row that is told by its key", ends(row, nil, fmt.Errorf("malformed: %x", row.Key)), ""},
+		{"a row that is not named", ends(row, nil, errors.New("malformed job")), "S101d"},
+		{"a key that is no tuple", ends(sum, nil, errors.New("key fe")), ""},
+		{"a key that is no tuple and not told", ends(sum, nil, errors.New("key")), "S101d"},
+		{"a row that is passed over", ends(row, nil, nil), "S101a"},
+		{"a row after which a read fails", ends(row, old, old), ""},
+		{"a row, and then no time", ends(row, nil, context.DeadlineExceeded), ""},
+		{"a row, and a store that gives the transaction up", ends(row, nil, kv.NewError(kv.TransactionTooLarge)), ""},
+		{"a row that is taken for none", ends(row, nil, docs.ErrMissing), "S101b"},
+		{"a row that is taken for a revision", ends(row, nil, fmt.Errorf("write: %w", docs.ErrConflict)), "S101b"},
+		{"a row that is taken for another lock", ends(row, nil, jobs.ErrCanceled), "S101b"},
+		{"a row that is taken for no lease", ends(row, nil, jobs.ErrLeaseLost), "S101b"},
+		{"a row that is taken for an index to come", ends(row, nil, jobstore.ErrReindexing), "S101b"},
+		{"a row that is taken for what bars an order", ends(row, nil, jobstore.Obstacle("over")), "S101b"},
+		{"a read that failed", ends(nil, old, fmt.Errorf("list: %w", old)), ""},
+		{"two reads that failed", ends(nil, old, kv.NewError(kv.FutureVersion)), ""},
+		{"a read that failed, told as something else", ends(nil, old, jobstore.ErrReindexing), "S101c"},
+		{"a read that failed, told without the store's error", ends(nil, old, errors.New(old.Error())), "S101c"},
+	})
+}

@@ -1,0 +1,121 @@
+package world
+
+import (
+	"bytes"
+	"slices"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/node"
+	"couchrelay/sim/fakefdb"
+)
+
+const (
+	misread = string(fakefdb.Misread)
+	// mostMisread is the most that a swarm draws for its rate. It is less than that of others, since a request that
+	// meets it fails at once.
+	mostMisread = 20_000
+)
+
+// Misread is an attempt of a transaction that was given a row of which nothing can be made, or ends with a read that
+// failed.
+// It is told when the function that reads has come to its end, before a commit has an effect.
+type Misread struct {
+	fakefdb.Misreading
+	Who     string       // a node, or "user"
+	Request node.Request // nil for all that is no request of a node
+}
+
+func (Misread) fact() {}
+
+// tellMisread tells observers of an attempt. Transactions of the world itself, in which nothing fails, are not told.
+func tellMisread(w *World, m fakefdb.Misreading) {
+	if w.storeWorld.undisturbed {
+		return
+	}
+	who := "user"
+	if p := w.nodeOf(w.Engine.Owner()); p != nil {
+		who = p.Name
+	}
+	w.emit(Misread{m, who, w.asks.current[w.Engine.Self()].Request})
+}
+
+// sparing chooses the rows that fdb-misread leaves as they are: those that mean something whatever bytes they have, and
+// those that a transaction may have read and not need.
+type sparing struct{ w *World }
+
+// rows is nil, for all, in worlds without the fault.
+func (s sparing) rows() func(fakefdb.Row) bool {
+	if s.w.Config.Rates[misread] == 0 {
+		return nil
+	}
+	return func(r fakefdb.Row) bool {
+		asked := s.w.asks.current[s.w.Engine.Self()]
+		return s.unneeded(r, asked) || !r.Behind && s.free(r.Key, asked) || r.Behind && s.cutOff(r.Key, asked)
+	}
+}
+
+func in(key []byte, spaces ...tuple.Subspace) bool {
+	return slices.ContainsFunc(spaces, func(space tuple.Subspace) bool { return space.Contains(key) })
+}
+
+// unneeded reports whether what a row says is for others. Nodes that were given up are kept for people. Who reads the
+// list of refused documents needs of the job its lock alone, and who changes the list may take a row out unread. That
+// a run is to be stopped is for its worker, who lists its jobs.
+func (s sparing) unneeded(r fakefdb.Row, asked Asked) bool {
+	k := &s.w.store.Keys
+	switch asked.Request.(type) {
+	case node.StoreRefused:
+		return in(r.Key, k.Refused)
+	case node.ReadRefused:
+		e, err := k.Jobs.Job.Unpack(r.Key)
+		return err == nil && (len(e) > 1 || r.Behind)
+	case node.ListOwned:
+		return false
+	}
+	return in(r.Key, k.Jobs.Gone) || !r.Behind && in(r.Key, k.Jobs.Owned)
+}
+
+// free reports whether a row may have any value: counters, numbers and tags, ids of jobs, and rows whose presence
+// alone counts, as that of a hold to users who make and lift holds. Of a worker's lease all that counts is whether it
+// is that of a live one, and others pass over what they cannot read of its heartbeat.
+func (s sparing) free(key []byte, asked Asked) bool {
+	k := &s.w.store.Keys
+	for _, q := range []jobs.Keys{k.Jobs, s.w.follows.store.Keys.Jobs} {
+		if in(key, q.Count, q.Signal, q.Call, q.Worker, q.Beat, q.Ready) {
+			return true
+		}
+	}
+	return in(key, k.Claim, k.Count, k.Usage, k.Weights, k.Tail, k.Tally, k.Shares, k.Dropped) ||
+		bytes.Equal(key, k.Virtual) || bytes.Equal(key, k.Reindex) ||
+		asked.Request == nil && in(key, k.Held) || s.countsDocuments(key)
+}
+
+// cutOff reports whether a row behind a key may be read without being looked at. An accept reads more ready jobs than
+// it takes, a promotion more waiting jobs and lifted holds than it moves, and an expiry one job more than it gives
+// back. Holds are named in their values, too, and of heartbeats the newest alone counts.
+func (s sparing) cutOff(key []byte, asked Asked) bool {
+	k := &s.w.store.Keys
+	for _, q := range []jobs.Keys{k.Jobs, s.w.follows.store.Keys.Jobs} {
+		if in(key, q.Ready, q.Beat) {
+			return true
+		}
+		if in(key, q.Waiting) {
+			e, err := q.Waiting.Unpack(key)
+			return err != nil || len(e) != 2 || asked.Request == nil || instant.Time(e[0].(int64)) > asked.Wall
+		}
+	}
+	_, expires := asked.Request.(node.Expire)
+	return expires && in(key, k.Jobs.Owned) || in(key, k.Held, k.Lifted, s.w.follows.store.Keys.Jobs.Owned)
+}
+
+// countsDocuments reports whether a row is one of the counters of a replicator database, which are below a 1, its
+// instance and a 1 or 2 (see the package comment of docs).
+func (s sparing) countsDocuments(key []byte) bool {
+	if !s.w.store.Keys.Docs.Contains(key) {
+		return false
+	}
+	e, err := s.w.store.Keys.Docs.Unpack(key)
+	return err == nil && len(e) == 3 && e[0] == int64(1) && (e[2] == int64(1) || e[2] == int64(2))
+}
