@@ -71,7 +71,8 @@ type verdicts struct {
 	newer map[peers.Revision]bool
 }
 
-// failedCopy is a copy that failed, and whether it was sent after the target was opened for it.
+// failedCopy is a copy that failed, or that the source lacked something of, and whether it was sent after the target
+// was opened for it.
 type failedCopy struct {
 	peer.CopyDoc
 	after bool
@@ -141,6 +142,7 @@ func (v *verdicts) hear(id uint64, op peer.Op, got peer.Reply) (refused []peers.
 	if write, is := op.(peer.WriteDocs); is && len(write.Docs) == 1 && is413(got.Failure) {
 		return []peers.Revision{tooLarge}
 	}
+	repeats := got.Failure != nil
 	asksFirst := false // whether the target lets the run in
 	switch result := got.Result.(type) {
 	case peer.Written:
@@ -154,6 +156,7 @@ func (v *verdicts) hear(id uint64, op peer.Op, got peer.Reply) (refused []peers.
 			name := peers.Revision{ID: op.(peer.CopyDoc).ID, Rev: rev.Rev}
 			switch {
 			case rev.Missing:
+				repeats = true
 			case rev.Refused == nil:
 				v.took[name] = true
 			case v.forGood(again{id, name}, rev.Refused):
@@ -167,7 +170,7 @@ func (v *verdicts) hear(id uint64, op peer.Op, got peer.Reply) (refused []peers.
 		v.refused[name] = true
 		delete(v.took, name)
 	}
-	if copied, is := op.(peer.CopyDoc); is && got.Failure != nil && !asksFirst {
+	if copied, is := op.(peer.CopyDoc); is && repeats && !asksFirst {
 		v.failed = append(v.failed, failedCopy{copied, v.after[id]})
 	}
 	return refused

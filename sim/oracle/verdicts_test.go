@@ -109,6 +109,15 @@ func TestVerdictsOnTheRun(t *testing.T) {
 				r.heard = replication.Wake{}
 				r.does(run, copyOf("a"), forbidden())
 			}, "S73a"},
+		{"goes on though a third copy was refused, where the source lacked the revision in the second", func(r *rig) {
+			run := r.under(spec.FailRefused)
+			r.does(run, copyOf("a"), forbidden())
+			opens(r, run)
+			lacks := peer.Copied{Revs: []peer.CopiedRev{{Rev: "1-a", Missing: true}}}
+			r.answer(run, r.call(run, copyOf("a")), copyOf("a"), peer.Reply{Result: lacks})
+			r.heard = replication.Wake{}
+			r.does(run, copyOf("a"), forbidden())
+		}, "S73a"},
 		{"goes on after a second copy after a pause, of another change", func(r *rig) {
 			run := r.under(spec.FailRefused)
 			other := r.call(run, copyOf("a"))
