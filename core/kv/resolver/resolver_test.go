@@ -150,10 +150,13 @@ func TestBulk(t *testing.T) {
 		}
 		return best
 	}
-	small := took(1000)
-	if large := took(16_000); large > 80*small {
-		t.Errorf("1,000 ranges and writes take %v, 16,000 take %v", small, large)
+	var small, large time.Duration
+	for range 5 {
+		if small, large = took(1000), took(16_000); large <= 80*small {
+			return
+		}
 	}
+	t.Errorf("1,000 ranges and writes take %v, 16,000 take %v", small, large)
 }
 
 func TestForgetBoundsMemory(t *testing.T) {
