@@ -2,10 +2,10 @@ package peer
 
 import "strings"
 
-// Mark is what a change of a database has left of a document: the revision that wins, and in Others those of its other
-// leaves, with spaces between them, at most maxOthers. One of the leaves is new with the change, and it need not be the
-// winner. A database that does not know all of them, as leaves or in the history of one, was put back to before the
-// change.
+// Mark is what a change of a database has left of a document: the leaf that the server names first, which is the
+// winner in CouchDB, and in Others the other leaves, with spaces between them, at most maxOthers. One of the leaves is
+// new with the change, and it need not be the winner. A database that does not know all of them, as leaves or in the
+// history of one, was put back to before the change.
 type Mark struct {
 	ID, Rev string
 	Others  string `json:",omitempty"`
