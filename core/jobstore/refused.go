@@ -77,11 +77,14 @@ func (k Keys) Refusals(r kv.Reader, jobID, afterDoc, afterRev string, limit int)
 			return nil, err
 		}
 		if err := json.DecodeRecord(row.Value, &list[i]); err != nil {
-			return nil, fmt.Errorf("refused document %q, revision %q, of job %q: %w",
-				list[i].DocID, list[i].Rev, jobID, err)
+			return nil, unreadableRefusal(jobID, list[i].DocID, list[i].Rev, err)
 		}
 	}
 	return list, nil
+}
+
+func unreadableRefusal(jobID, id, rev string, err error) error {
+	return fmt.Errorf("refused document %q, revision %q, of job %q: %w", id, rev, jobID, err)
 }
 
 // StoreRefused changes the list of the job's refused documents. by is the name of the change, which no other
@@ -138,7 +141,7 @@ func (h Owned) list(rec *Record, findings []replication.Finding) error {
 			if old == nil {
 				rec.Refused.Listed++
 			} else if err := json.DecodeRecord(old, &row); err != nil {
-				return err
+				return unreadableRefusal(h.jobID, f.ID, f.Rev, err)
 			}
 			row.Status, row.Error, row.Reason = f.Status, f.Error, f.Reason
 			row.Last, row.Attempts = h.now, row.Attempts+1

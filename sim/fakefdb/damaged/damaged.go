@@ -4,10 +4,15 @@ package damaged
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 
 	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
 	"couchrelay/sim/fakefdb"
 )
 
@@ -18,11 +23,15 @@ type Row struct {
 	Behind bool
 }
 
+// damage is a value that nothing can be made of.
+var damage = []byte{0xff}
+
 // errRead is the error of a read that fails.
 var errRead = errors.New("this read fails")
 
 // Each damages the rows that an operation reads, one at a time, and tells of each what the operation then returns. It
-// leaves values that are empty as they are. The operation's transactions are not committed.
+// leaves values that are empty as they are. The operation's transactions are not committed. An error that does not say
+// which row is damaged, by its key or the last name in that, is an error of Each.
 //
 // Before that it has each read of the operation fail, with all behind it. The operation may pass over that, since its
 // commit fails then, too; but if it returns another error than the read's, that is an error of Each: the store's error
@@ -40,6 +49,14 @@ func Each(ctx context.Context, db *fakefdb.Database, op func(kv.Tx) error, tell 
 	if err := unread(ctx, db, op); err != nil {
 		return err
 	}
+	var vague error
+	told := func(r Row, err error) {
+		if err != nil && !r.isNamed(err.Error()) {
+			vague = errors.Join(vague,
+				fmt.Errorf("a damaged %q (behind: %v) is told only as: %w", r.Key, r.Behind, err))
+		}
+		tell(r, err)
+	}
 	set := func(key, value []byte) error {
 		return kv.Do(ctx, db, func(tx kv.Tx) error { tx.Set(key, value); return nil })
 	}
@@ -48,10 +65,10 @@ func Each(ctx context.Context, db *fakefdb.Database, op func(kv.Tx) error, tell 
 			continue
 		}
 		if len(row.Value) > 0 {
-			if err := set(row.Key, []byte{0xff}); err != nil {
+			if err := set(row.Key, damage); err != nil {
 				return err
 			}
-			tell(Row{Key: row.Key}, try())
+			told(Row{Key: row.Key}, try())
 			if err := set(row.Key, row.Value); err != nil {
 				return err
 			}
@@ -61,13 +78,37 @@ func Each(ctx context.Context, db *fakefdb.Database, op func(kv.Tx) error, tell 
 			return err
 		}
 		if err := try(); rows[string(behind)] {
-			tell(Row{row.Key, true}, err)
+			told(Row{row.Key, true}, err)
 		}
 		if err := kv.Do(ctx, db, func(tx kv.Tx) error { tx.Clear(behind); return nil }); err != nil {
 			return err
 		}
 	}
-	return nil
+	return vague
+}
+
+// isNamed reports whether a text says which row it is about: by the key, by the last name in it, as it is or as digits,
+// or by what the damaged value is taken for.
+func (r Row) isNamed(text string) bool {
+	says := []string{hex.EncodeToString(r.Key), strconv.Quote(string(damage))}
+	for i := range r.Key { // which may begin with something else than elements
+		elements, err := tuple.Unpack(r.Key[i:])
+		if name, is := last[string](elements); err == nil && is {
+			says = append(says, name, hex.EncodeToString([]byte(name)))
+			break
+		}
+	}
+	return slices.ContainsFunc(says, func(words string) bool { return strings.Contains(text, words) })
+}
+
+// last is the last element of a type.
+func last[T any](elements tuple.Tuple) (v T, is bool) {
+	for _, e := range slices.Backward(elements) {
+		if v, is = e.(T); is {
+			break
+		}
+	}
+	return v, is
 }
 
 func unread(ctx context.Context, db *fakefdb.Database, op func(kv.Tx) error) error {
