@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -143,7 +144,7 @@ func openUpkeep(name string, o opening, keys bool) (*upkeep, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := &upkeep{sealing(db, settings, logger), settings.KeyPrefix}
+	u := &upkeep{sealing(db, settings, logger), settings.KeyPrefix, &sync.Mutex{}}
 	if !keys {
 		return u, nil
 	}

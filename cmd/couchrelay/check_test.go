@@ -139,6 +139,18 @@ func TestCheck(t *testing.T) {
 	checked(t, unchecked, "secret.key", "--store", dir)
 }
 
+// TestOneCheckAtATime: a service that checks its store refuses another check, and one of another store goes on.
+func TestOneCheckAtATime(t *testing.T) {
+	t.Parallel()
+	r, _ := newStoredRig(t)
+	other, _ := newStoredRig(t)
+	r.svc.checking.Lock()
+	checked(t, unchecked, "another check of this store is under way", "--server", r.url)
+	checked(t, 0, ": sound\n", "--server", other.url)
+	r.svc.checking.Unlock()
+	checked(t, 0, ": sound\n", "--server", r.url)
+}
+
 // TestCheckOfClearStore: a store that was never encrypted needs no key.
 func TestCheckOfClearStore(t *testing.T) {
 	r, dir := newStoredRig(t)

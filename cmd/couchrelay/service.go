@@ -57,6 +57,7 @@ type service struct {
 	uuid     string // of the server, as it goes into replication ids
 	prepared chan struct{}
 
+	checking sync.Mutex // see upkeep
 	changing sync.Mutex // held while the configuration changes, from what it is read to its effect
 	layers   layers     // of config; changing guards them
 	read     func() (layers, error)
@@ -191,7 +192,7 @@ func (s *service) serve(store *jobstore.Store) {
 	o := relay.Options{
 		DB: s.db, Keys: s.db.keeper, Store: store, Followed: followStore(s), Clock: clock.New(),
 		Login: s.login, Host: s, Logger: s.logger,
-		Upkeep:    &upkeep{s.db, s.started.KeyPrefix},
+		Upkeep:    &upkeep{s.db, s.started.KeyPrefix, &s.checking},
 		Available: s.available, Record: s.entrance.audit.Record, Fauxton: s.entrance.fauxton, Functions: functions,
 		Numbers: func(ctx context.Context) map[string]jobstore.Stats {
 			s.mu.Lock()

@@ -12,24 +12,22 @@ import (
 
 // upkeep is relay.Upkeep of a service.
 type upkeep struct {
-	db     sealedStore
-	prefix string
+	db       sealedStore
+	prefix   string
+	checking *sync.Mutex // held during a check: one takes all that the disk can give
 }
 
 // rootOf is where a service has its rows.
 func rootOf(keyPrefix string) tuple.Subspace { return tuple.Subspace(tuple.Pack(keyPrefix)) }
 
-// checking is held during a check: one takes all that the disk can give.
-var checking sync.Mutex
-
 // Check is relay.Upkeep's.
 func (u *upkeep) Check(
 	ctx context.Context, repair bool, tell func(inspect.Told) error,
 ) (inspect.Summary, error) {
-	if !checking.TryLock() {
+	if !u.checking.TryLock() {
 		return inspect.Summary{}, relay.ErrBusy
 	}
-	defer checking.Unlock()
+	defer u.checking.Unlock()
 	return inspect.Run(ctx, u.inspection(repair, tell))
 }
 
