@@ -97,8 +97,11 @@ func (w *watcher) sawLog(op peer.GetLocal, reply peer.Reply) {
 	if doc.Found && err == nil && log.SessionID != s.log.SessionID && s.wentOn(log) {
 		// Reached: the run before has written a checkpoint since this one began
 		s.log, s.logRev = log, doc.Rev
-		// The target's log says which one the source has, or counts for nothing without one of ours there.
-		w.commits.moved = w.commits.moved || op.Side == peer.Source && w.commits.lone.counts
+		w.commits.trail = checkpoint.NewTrail(log.History)
+		// The next run would begin where that one was. And the target's log says which one the source has, or counts
+		// for nothing without one of ours there.
+		w.commits.moved = w.commits.moved || log.SourceLastSeq.Before(w.commits.committed) ||
+			op.Side == peer.Source && w.commits.lone.counts
 	}
 	if !doc.Found || err != nil || log.SessionID != s.log.SessionID {
 		// Reached: an idle run finds another database

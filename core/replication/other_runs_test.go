@@ -1,0 +1,123 @@
+package replication
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"couchrelay/core/checkpoint"
+	"couchrelay/core/peer"
+)
+
+// TestRunBeforeStillStops: the job's run before writes its last checkpoint when this one has begun. This one
+// meets it as a conflict, which costs nothing, and keeps it in the log.
+func TestRunBeforeStillStops(t *testing.T) {
+	for _, had := range []bool{true, false} {
+		w := newWorld(t)
+		w.fill(2)
+		if had {
+			w.begin()
+			w.wantEnd(Completed, "")
+			w.dbs[peer.Source].write("new", "1-a")
+		}
+		w.begin()
+		for w.run.phase != copying {
+			w.proceed(first)
+		}
+		for side := range w.dbs {
+			log := w.logOn(peer.Side(side))
+			log.SessionID, log.SourceLastSeq = "before", `"1-opaque"`
+			log.History = append([]checkpoint.Entry{{SessionID: "before", RecordedSeq: `"1-opaque"`}}, log.History...)
+			rev := w.dbs[side].local["four"].rev + 1
+			w.dbs[side].local["four"] = localDoc{rev, log.Encode(false)}
+		}
+		w.wantEnd(Completed, "")
+		source, target := w.logOn(peer.Source), w.logOn(peer.Target)
+		if source.SessionID != target.SessionID || source.SessionID == "before" || !source.Has("before") {
+			t.Errorf("had a log %v: logs %+v and %+v", had, source, target)
+		}
+	}
+}
+
+// TestRunBeforeWasBehind: the run before writes its last checkpoint over a newer one of this run, which is idle.
+// The next run would begin there, so this one writes its own again, once.
+func TestRunBeforeWasBehind(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Continuous = true
+	w.fill(2)
+	w.begin()
+	for w.run.info.CheckpointedSeq != `"2-opaque"` {
+		w.proceed(first)
+	}
+	for side := range w.dbs {
+		log := w.logOn(peer.Side(side))
+		log.SessionID, log.SourceLastSeq = "before", `"1-opaque"`
+		before := checkpoint.Entry{SessionID: "before", RecordedSeq: `"1-opaque"`}
+		log.History = slices.Insert(log.History, 0, before)
+		w.dbs[side].local["four"] = localDoc{w.dbs[side].local["four"].rev + 1, log.Encode(false)}
+	}
+	w.calls = nil
+	for end := w.now.Add(24 * time.Hour); w.now < end; {
+		w.proceed(first)
+	}
+	for side := range w.dbs {
+		if log := w.logOn(peer.Side(side)); log.SourceLastSeq != `"2-opaque"` || !log.Has("before") {
+			t.Errorf("the %s has %+v", peer.Side(side), log)
+		}
+	}
+	w.calls = slices.DeleteFunc(w.calls, func(c string) bool { return !strings.HasPrefix(c, "put") })
+	if len(w.calls) != 2 {
+		t.Errorf("the run writes %q", w.calls)
+	}
+}
+
+// TestRunAfterHasGoneOn: the answer to a write of the log is lost, and by the time that the run asks for it, its job's
+// next run has put a newer checkpoint before that. The older one does not come before it.
+func TestRunAfterHasGoneOn(t *testing.T) {
+	w := newWorld(t)
+	w.fill(2)
+	w.begin()
+	for w.run.commits.step != writingSource {
+		w.proceed(first)
+	}
+	log := w.logOn(peer.Target)
+	log.SessionID, log.SourceLastSeq = "after", `"2-opaque"`
+	log.History = append([]checkpoint.Entry{{SessionID: "after", RecordedSeq: `"2-opaque"`}}, log.History...)
+	w.dbs[peer.Source].local["four"] = localDoc{7, log.Encode(false)}
+	w.wantEnd(Completed, "")
+	if source := w.logOn(peer.Source); source.SessionID != "after" || len(source.History) != 2 {
+		t.Errorf("the source has %+v", source)
+	}
+}
+
+// TestRunsAfterGoOn: a run that finds at each checkpoint that another one has gone on from it does not go on for ever.
+func TestRunsAfterGoOn(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Continuous = true
+	w.reply = func(c Call) *peer.Reply {
+		if put, is := c.Op.(peer.PutLocal); !is || put.Side == peer.Target || w.apply(c, false).Failure != nil {
+			return nil
+		}
+		log, rev := w.logOn(peer.Source), w.dbs[peer.Source].local["four"].rev
+		log.SessionID = fmt.Sprint("after", rev)
+		after := checkpoint.Entry{SessionID: log.SessionID, RecordedSeq: log.SourceLastSeq}
+		log.History = slices.Insert(log.History, 0, after)
+		w.dbs[peer.Source].local["four"] = localDoc{rev + 1, log.Encode(false)}
+		conflict := status(409)
+		return &peer.Reply{Failure: &conflict}
+	}
+	w.begin()
+	for i := range int64(maxOthers) {
+		w.dbs[peer.Source].write(fmt.Sprint("new", i), "1-a")
+		for w.end == nil && w.run.info.CheckpointedSeq != seqOf(i+1) {
+			w.proceed(first)
+		}
+	}
+	w.dbs[peer.Source].write("last", "1-a")
+	w.wantEnd(Crashed, "checkpoint_commit_failure: Error updating the source checkpoint document: conflict")
+	if got := w.run.info.CheckpointedSeq; got != seqOf(maxOthers) {
+		t.Errorf("it ended after %s", got)
+	}
+}
