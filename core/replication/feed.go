@@ -39,9 +39,11 @@ type feed struct {
 	// pending is the number of rows that follow since, as far as it is known: -1 if it is not. Servers tell
 	// it, and every row that is read counts it down.
 	pending int64
-	count   *call        // asks the source for pending; nil if it is not being asked
-	counted int64        // rows when the source was asked; -1 if the answer is not needed any more
-	recount instant.Time // the source is not asked again before this
+	// byNumbers is set while pending is the difference of two sequences, of which some may have no row any more.
+	byNumbers bool
+	count     *call        // asks the source for pending; nil if it is not being asked
+	counted   int64        // rows when the source was asked; -1 if the answer is not needed any more
+	recount   instant.Time // the source is not asked again before this
 }
 
 func (f *feed) begin(since peer.Seq) { f.since = since }
@@ -134,11 +136,11 @@ func (f *feed) estimatePending(got peer.Changes) {
 	distance := numericDistance(f.since, f.goal)
 	switch {
 	case got.Pending >= 0:
-		f.pending = got.Pending
+		f.pending, f.byNumbers = got.Pending, false
 	case f.caught:
-		f.pending = 0
-	case f.pending < 0 && distance >= 0:
-		f.pending = distance
+		f.pending, f.byNumbers = 0, false
+	case f.pending < 0 || f.byNumbers:
+		f.pending, f.byNumbers = distance, distance >= 0
 	}
 	switch {
 	case got.End: // the end of an answer tells more than a count that is in flight
@@ -163,7 +165,7 @@ func (f *feed) onPending(reply peer.Reply) {
 	case p.Count < 0: // the source does not tell
 		f.recount = instant.Never
 	default:
-		f.pending = max(-1, p.Count-(f.rows-f.counted))
+		f.pending, f.byNumbers = max(-1, p.Count-(f.rows-f.counted)), false
 	}
 }
 

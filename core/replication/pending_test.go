@@ -133,3 +133,22 @@ func TestPendingOfFullAnswer(t *testing.T) {
 		t.Errorf("distance %d", d)
 	}
 }
+
+// TestPendingByNumbers: sequences that are numbers tell at most how many changes are to come, since documents that were
+// written again have left theirs, and nothing behind the last one that the source had when it was opened.
+func TestPendingByNumbers(t *testing.T) {
+	w := newWorld(t)
+	w.begin()
+	f := &w.run.feed
+	f.goal, f.pending = "41", -1
+	for _, c := range []struct {
+		since peer.Seq
+		want  int64
+	}{{"0", 41}, {"33", 8}, {"41", 0}, {"53", -1}, {"60", -1}} {
+		f.takeRows(peer.Changes{Rows: []peer.Change{{Seq: c.since, ID: "d"}}})
+		f.estimatePending(peer.Changes{Pending: -1})
+		if f.pending != c.want {
+			t.Errorf("at %s %d changes are pending, want %d", c.since, f.pending, c.want)
+		}
+	}
+}

@@ -58,12 +58,15 @@ func (s *stallWatch) suspicious() bool {
 		return false
 	}
 	for _, c := range s.calls {
-		if waits := c.id == 0 && c.answers > 0; waits || c.id != 0 && ofDocuments(c.op) {
+		if waits := c.id == 0 && asksForLess(c.failure); waits || c.id != 0 && ofDocuments(c.op) {
 			return false
 		}
 	}
 	return true
 }
+
+// asksForLess reports whether a server said that it is asked too much.
+func asksForLess(f *peer.Failure) bool { return f != nil && f.Kind == peer.Status && f.Status == 429 }
 
 // awaitsChanges reports whether the source is known to have changes that were not read. One that filters may
 // send heartbeats for hours while it scans, so nothing is known of it. A source that has told no number had at

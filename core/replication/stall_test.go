@@ -281,21 +281,28 @@ func TestStoodStillIsNoStall(t *testing.T) {
 	w.wantStalled(at.Add(stallTimeout), "")
 }
 
-// TestRetriesStall: a request that fails again and again, with a pause that the server asks for, is no progress.
+// TestRetriesStall: a request that fails again and again, with a pause that the server asks for, is no progress, also
+// if the server has asked the run to slow down before.
 func TestRetriesStall(t *testing.T) {
-	w := newWorld(t)
-	w.plan.StallTimeout, w.plan.Retries = 60*time.Second, 1000
-	w.fill(2)
-	w.answer = func(c Call) *peer.Failure {
-		if _, diffs := c.Op.(peer.DiffRevs); diffs {
+	for _, before := range []int{0, 1} {
+		w := newWorld(t)
+		w.plan.StallTimeout, w.plan.Retries = 60*time.Second, 1000
+		w.fill(2)
+		asked := 0
+		w.answer = func(c Call) *peer.Failure {
+			if _, diffs := c.Op.(peer.DiffRevs); !diffs {
+				return nil
+			}
+			if asked++; asked <= before {
+				return &peer.Failure{Kind: peer.Status, Status: 429}
+			}
 			return &peer.Failure{Kind: peer.Status, Status: 503, RetryAfter: 300 * time.Second, URL: "http://t/"}
 		}
-		return nil
-	}
-	w.begin()
-	w.wait(time.Hour)
-	if w.end == nil || w.end.Trouble.Error != "stalled" ||
-		!strings.Contains(fmt.Sprint(w.end.Trouble), "the last attempt") {
-		t.Errorf("ended with %v", w.end)
+		w.begin()
+		w.wait(time.Hour)
+		if w.end == nil || w.end.Trouble.Error != "stalled" || asked != before+1 ||
+			!strings.Contains(fmt.Sprint(w.end.Trouble), "the last attempt") {
+			t.Errorf("ended with %v after %d requests", w.end, asked)
+		}
 	}
 }

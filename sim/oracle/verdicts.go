@@ -71,8 +71,8 @@ type verdicts struct {
 	newer map[peers.Revision]bool
 }
 
-// failedCopy is a copy that failed, or that the source lacked something of, and whether it was sent after the target
-// was opened for it.
+// failedCopy is a copy that failed, or that the source lacked something of, or that met a conflict, and whether it was
+// sent after the target was opened for it.
 type failedCopy struct {
 	peer.CopyDoc
 	after bool
@@ -163,6 +163,8 @@ func (v *verdicts) hear(id uint64, op peer.Op, got peer.Reply) (refused []peers.
 				refused = append(refused, name)
 			case overCredentials(rev.Refused):
 				asksFirst = true
+			default:
+				repeats = true
 			}
 		}
 	}

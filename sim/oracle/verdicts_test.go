@@ -59,6 +59,18 @@ func TestVerdictsOnTheRun(t *testing.T) {
 		return func(r *rig) { r.blames(r.under(policy), op, reply, rev) }
 	}
 	tooLong := peer.Reply{Result: refused(413)}
+	// third has a run go on when a copy was refused, sent again after the target was opened, answered so, and refused
+	// once more after a pause.
+	third := func(second peer.Copied) func(*rig) {
+		return func(r *rig) {
+			run := r.under(spec.FailRefused)
+			r.does(run, copyOf("a"), forbidden())
+			opens(r, run)
+			r.does(run, copyOf("a"), second)
+			r.heard = replication.Wake{}
+			r.does(run, copyOf("a"), forbidden())
+		}
+	}
 	check(t, along(&bulkSubject, &verdictSubject), []case_{
 		{"goes on under skip", copies(spec.SkipRefused, nothing, refused(413)), ""},
 		{"goes on under retry", copies(spec.RetryRefused, nothing, refused(413)), ""},
@@ -109,15 +121,9 @@ func TestVerdictsOnTheRun(t *testing.T) {
 				r.heard = replication.Wake{}
 				r.does(run, copyOf("a"), forbidden())
 			}, "S73a"},
-		{"goes on though a third copy was refused, where the source lacked the revision in the second", func(r *rig) {
-			run := r.under(spec.FailRefused)
-			r.does(run, copyOf("a"), forbidden())
-			opens(r, run)
-			lacks := peer.Copied{Revs: []peer.CopiedRev{{Rev: "1-a", Missing: true}}}
-			r.answer(run, r.call(run, copyOf("a")), copyOf("a"), peer.Reply{Result: lacks})
-			r.heard = replication.Wake{}
-			r.does(run, copyOf("a"), forbidden())
-		}, "S73a"},
+		{"goes on though a third copy was refused, where the source lacked the revision in the second",
+			third(peer.Copied{Revs: []peer.CopiedRev{{Rev: "1-a", Missing: true}}}), "S73a"},
+		{"goes on though a third copy was refused, where the second met a conflict", third(refused(409)), "S73a"},
 		{"goes on after a second copy after a pause, of another change", func(r *rig) {
 			run := r.under(spec.FailRefused)
 			other := r.call(run, copyOf("a"))
