@@ -350,7 +350,7 @@ func TestConflictFootprint(t *testing.T) {
 	}
 }
 
-// TestLoses: the outcome of an edit says whether the winner of the document is the one from before.
+// TestLoses: the outcome of an edit says whether the document has the same winner as before it.
 func TestLoses(t *testing.T) {
 	w := newWorld(t)
 	rev := func(gen string, digit string) string { return gen + "-" + strings.Repeat(digit, 32) }

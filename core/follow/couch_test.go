@@ -18,8 +18,8 @@ type couch struct {
 	instance string
 	docs     map[string]*document
 	seq      int64
-	made     int64             // revisions so far, also those that a backup does not have
-	deny     map[string]string // the errors of documents that nobody may write
+	made     int64             // how many revisions were written so far, also those that a backup does not have
+	deny     map[string]string // by document that nobody may write: the error
 	known    map[string]bool   // revisions, also those that have others behind them
 	page     int               // rows in an answer at most; 0 for as many as are asked for
 	// losersFirst names the leaves of a document that lose before the one that wins, as PouchDB may.

@@ -7,8 +7,8 @@ import (
 	"couchrelay/core/instant"
 )
 
-// TestView: users are told all that the record has for them. No field of the view of a running job is empty, but the
-// problem, and each is that of the record.
+// TestView: users are told all that the record has for them. In the view of a running job each field but the problem is
+// set, and has the record's value.
 func TestView(t *testing.T) {
 	pending := int64(3)
 	rec := Record{

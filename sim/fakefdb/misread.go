@@ -2,9 +2,12 @@ package fakefdb
 
 import (
 	"bytes"
+	"encoding/hex"
 	"slices"
+	"strings"
 
 	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
 )
 
 // Misreading is an attempt of a transaction that was given a row of which nothing can be made, or of which the last
@@ -18,10 +21,33 @@ type Misreading struct {
 
 // Row is a row of which nothing can be made.
 type Row struct {
-	// Key is that of a row with a value of which nothing can be made, or of the row before one whose key cannot be
-	// read.
-	Key    []byte
+	Key []byte
+	// Behind is set for a row whose key cannot be read: Key is then that of the row before it. Otherwise the value of
+	// the row with Key cannot be read.
 	Behind bool
+}
+
+// NamedIn reports whether a text says which row it is about: it has the row's key, or the last name in that.
+func (r Row) NamedIn(text string) bool {
+	return strings.Contains(text, hex.EncodeToString(r.Key)) || r.Name() != "" && strings.Contains(text, r.Name())
+}
+
+// Name is the last text among the elements of the row's key, empty if there is none. The key may begin with something
+// else than elements.
+func (r Row) Name() string {
+	for i := range r.Key {
+		elements, err := tuple.Unpack(r.Key[i:])
+		if err != nil {
+			continue
+		}
+		for _, e := range slices.Backward(elements) {
+			if name, is := e.(string); is {
+				return name
+			}
+		}
+		break
+	}
+	return ""
 }
 
 // OnMisread has f called for every such attempt, before it commits or its error is looked at. spared reports which
@@ -40,11 +66,12 @@ type misread struct {
 	failed error           // as Misreading.Failed
 }
 
-// unreadable is a value of which nothing can be made.
-var unreadable = []byte{0xff}
+// Unreadable is a value of which nothing can be made.
+const Unreadable = "\xff"
 
-// unreadableKey is a key behind another one and before all others; it begins no element of a tuple.
-func unreadableKey(key []byte) []byte { return append(bytes.Clone(key), 0xfd) }
+// UnreadableKey is a key behind another one and before all others. What it has more than that one begins no element of
+// a tuple.
+func UnreadableKey(key []byte) []byte { return append(bytes.Clone(key), 0xfd) }
 
 // sound notes the error of a read, and reports whether the read brings what it has as it is.
 func (t *transaction) sound(err error) bool {
@@ -56,7 +83,7 @@ func (t *transaction) sound(err error) bool {
 }
 
 // spoil returns the row of the attempt of which nothing can be made, if a read has brought it; else nil. The fault
-// chooses it among those that the attempt has not read before, so that what it was given agrees.
+// chooses that row among those that the attempt has not read before, so that all its reads of a row agree.
 func (t *transaction) spoil(rows []Row) *Row {
 	m := &t.misread
 	if m.next && m.had == nil {
@@ -126,7 +153,7 @@ func (t *transaction) got(r kv.Reader, key []byte) ([]byte, error) {
 		return value, err
 	}
 	if t.spoil(valued(nil, key, value)) != nil {
-		value = unreadable
+		value = []byte(Unreadable)
 	}
 	return value, nil
 }
@@ -141,7 +168,7 @@ func (t *transaction) gotAll(r kv.Reader, keys [][]byte) ([][]byte, error) {
 		rows = valued(rows, key, values[i])
 	}
 	if row := t.spoil(rows); row != nil {
-		values[slices.IndexFunc(keys, func(key []byte) bool { return bytes.Equal(key, row.Key) })] = unreadable
+		values[slices.IndexFunc(keys, func(key []byte) bool { return bytes.Equal(key, row.Key) })] = []byte(Unreadable)
 	}
 	return values, nil
 }
@@ -155,7 +182,7 @@ func (t *transaction) gotRange(r kv.Reader, in kv.Range, o kv.RangeOptions) ([]k
 	for i, p := range pairs {
 		rows = valued(rows, p.Key, p.Value)
 		cutOff := !o.Reverse && o.Limit == i+1
-		if in.Contains(unreadableKey(p.Key)) && !cutOff {
+		if in.Contains(UnreadableKey(p.Key)) && !cutOff {
 			rows = append(rows, Row{bytes.Clone(p.Key), true})
 		}
 	}
@@ -165,14 +192,14 @@ func (t *transaction) gotRange(r kv.Reader, in kv.Range, o kv.RangeOptions) ([]k
 	return pairs, nil
 }
 
-// spoil makes the row one of which nothing can be made, among those that a range has.
+// spoil returns the rows of a range in which nothing can be made of this row.
 func (r *Row) spoil(pairs []kv.KeyValue, o kv.RangeOptions) []kv.KeyValue {
 	i := slices.IndexFunc(pairs, func(p kv.KeyValue) bool { return bytes.Equal(p.Key, r.Key) })
 	if !r.Behind {
-		pairs[i].Value = unreadable
+		pairs[i].Value = []byte(Unreadable)
 		return pairs
 	}
-	more := kv.KeyValue{Key: unreadableKey(r.Key), Value: pairs[i].Value}
+	more := kv.KeyValue{Key: UnreadableKey(r.Key), Value: pairs[i].Value}
 	if !o.Reverse {
 		i++
 	}

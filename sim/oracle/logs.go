@@ -118,7 +118,7 @@ func (l logs) lone(source, target *peers.DB, base string) *lone {
 	return of
 }
 
-// leaves are those that the document of the last change had.
+// leaves are the leaves of the last change's document, as the log has them.
 func (l *lone) leaves() []string { return append([]string{l.Rev}, l.Others...) }
 
 // purged reports whether the source had one of them, and it was purged: to a run such a source was put back.

@@ -2,23 +2,19 @@ package oracle
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
-	"couchrelay/core/kv/tuple"
 	"couchrelay/core/spec"
 	"couchrelay/sim/fakefdb"
 	"couchrelay/sim/world"
 )
 
-// misreading are the invariants of reads that fail, or bring what nobody can have written.
+// misreading judges how transactions end of which a read failed, or brought a row that nobody can have written.
 type misreading struct{ *chronicle }
 
 var misreadSubject = subject{
@@ -45,18 +41,18 @@ func (m *misreading) check(f world.Misread) {
 	switch {
 	case kv.CodeOf(f.Err) != 0 || late:
 	case f.Failed != nil:
-		m.Fail("S101c", "%s ends with a read that failed with %q, and says: %v", what(f), f.Failed, f.Err)
+		m.Fail("S101c", "%s ends with a read that failed with %q, and says: %v", asker(f), f.Failed, f.Err)
 	case f.Err == nil:
-		m.Fail("S101a", "%s commits after %s", what(f), given(f.Row))
+		m.Fail("S101a", "%s commits after %s", asker(f), given(f.Row))
 	case saysMore(f.Err):
-		m.Fail("S101b", "%s says after %s: %v", what(f), given(f.Row), f.Err)
-	case !named(f.Row, f.Err.Error()):
-		m.Fail("S101d", "%s says after %s only: %v", what(f), given(f.Row), f.Err)
+		m.Fail("S101b", "%s says after %s: %v", asker(f), given(f.Row), f.Err)
+	case !f.Row.NamedIn(f.Err.Error()):
+		m.Fail("S101d", "%s says after %s only: %v", asker(f), given(f.Row), f.Err)
 	}
 }
 
-// what is the request of an attempt.
-func what(f world.Misread) string {
+// asker names the request, or the user, that a transaction was for.
+func asker(f world.Misread) string {
 	if f.Request == nil {
 		return "a transaction of " + f.Who
 	}
@@ -69,17 +65,6 @@ func given(r *fakefdb.Row) string {
 		return fmt.Sprintf("it was given a row behind %q", r.Key)
 	}
 	return fmt.Sprintf("it was given a value of %q", r.Key)
-}
-
-// named reports whether a text says which row it is about.
-func named(r *fakefdb.Row, text string) bool {
-	elements, err := tuple.Unpack(r.Key)
-	for _, e := range slices.Backward(elements) {
-		if name, is := e.(string); err == nil && is {
-			return strings.Contains(text, name) || strings.Contains(text, hex.EncodeToString(r.Key))
-		}
-	}
-	return strings.Contains(text, hex.EncodeToString(r.Key))
 }
 
 // saysMore reports whether an error has a meaning of its own for those who are told.

@@ -2,29 +2,19 @@
 package damaged
 
 import (
-	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
 	"couchrelay/core/kv"
-	"couchrelay/core/kv/tuple"
 	"couchrelay/sim/fakefdb"
 )
 
 // Row is what is wrong with a store.
-type Row struct {
-	// Key is that of a row whose value nothing can be made of, or of the row before one whose key cannot be read.
-	Key    []byte
-	Behind bool
-}
-
-// damage is a value that nothing can be made of.
-var damage = []byte{0xff}
+type Row = fakefdb.Row
 
 // errRead is the error of a read that fails.
 var errRead = errors.New("this read fails")
@@ -51,7 +41,7 @@ func Each(ctx context.Context, db *fakefdb.Database, op func(kv.Tx) error, tell 
 	}
 	var vague error
 	told := func(r Row, err error) {
-		if err != nil && !r.isNamed(err.Error()) {
+		if err != nil && !isNamed(r, err.Error()) {
 			vague = errors.Join(vague,
 				fmt.Errorf("a damaged %q (behind: %v) is told only as: %w", r.Key, r.Behind, err))
 		}
@@ -65,7 +55,7 @@ func Each(ctx context.Context, db *fakefdb.Database, op func(kv.Tx) error, tell 
 			continue
 		}
 		if len(row.Value) > 0 {
-			if err := set(row.Key, damage); err != nil {
+			if err := set(row.Key, []byte(fakefdb.Unreadable)); err != nil {
 				return err
 			}
 			told(Row{Key: row.Key}, try())
@@ -73,12 +63,12 @@ func Each(ctx context.Context, db *fakefdb.Database, op func(kv.Tx) error, tell 
 				return err
 			}
 		}
-		behind := append(bytes.Clone(row.Key), 0xfd) // begins no element of a tuple
+		behind := fakefdb.UnreadableKey(row.Key)
 		if err := set(behind, row.Value); err != nil {
 			return err
 		}
 		if err := try(); rows[string(behind)] {
-			told(Row{row.Key, true}, err)
+			told(Row{Key: row.Key, Behind: true}, err)
 		}
 		if err := kv.Do(ctx, db, func(tx kv.Tx) error { tx.Clear(behind); return nil }); err != nil {
 			return err
@@ -87,28 +77,12 @@ func Each(ctx context.Context, db *fakefdb.Database, op func(kv.Tx) error, tell 
 	return vague
 }
 
-// isNamed reports whether a text says which row it is about: by the key, by the last name in it, as it is or as digits,
-// or by what the damaged value is taken for.
-func (r Row) isNamed(text string) bool {
-	says := []string{hex.EncodeToString(r.Key), strconv.Quote(string(damage))}
-	for i := range r.Key { // which may begin with something else than elements
-		elements, err := tuple.Unpack(r.Key[i:])
-		if name, is := last[string](elements); err == nil && is {
-			says = append(says, name, hex.EncodeToString([]byte(name)))
-			break
-		}
-	}
-	return slices.ContainsFunc(says, func(words string) bool { return strings.Contains(text, words) })
-}
-
-// last is the last element of a type.
-func last[T any](elements tuple.Tuple) (v T, is bool) {
-	for _, e := range slices.Backward(elements) {
-		if v, is = e.(T); is {
-			break
-		}
-	}
-	return v, is
+// isNamed reports whether a text says which row it is about, which it may also do by the digits of a name, or by what
+// the damaged value is taken for.
+func isNamed(r Row, text string) bool {
+	digits := hex.EncodeToString([]byte(r.Name()))
+	return r.NamedIn(text) || digits != "" && strings.Contains(text, digits) ||
+		strings.Contains(text, strconv.Quote(fakefdb.Unreadable))
 }
 
 func unread(ctx context.Context, db *fakefdb.Database, op func(kv.Tx) error) error {
