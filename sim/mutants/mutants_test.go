@@ -1,28 +1,21 @@
 package mutants
 
 import (
-	"go/parser"
-	"go/token"
 	"strings"
 	"testing"
 )
 
 const root = "../.."
 
-// TestApply proves that every mutant is still a change of the core, in the one place that it means, and Go.
+// TestApply proves that every mutant is still a change of the core, in the one place that it means.
 func TestApply(t *testing.T) {
 	all, err := All()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range all {
-		text, err := m.Apply(root)
-		if err != nil {
+		if _, err := m.Apply(root); err != nil {
 			t.Error(err)
-			continue
-		}
-		if _, err := parser.ParseFile(token.NewFileSet(), m.File, text, 0); err != nil {
-			t.Errorf("%s: mutant %s: %v", m.At, m.Name, err)
 		}
 	}
 }
