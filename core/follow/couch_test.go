@@ -33,7 +33,8 @@ type document struct {
 	made    int64  // before it, in this database and its backups
 	body    string // without _id and _rev
 	deleted bool
-	losers  []string // its leaves that do not win
+	losers  []string  // its leaves that do not win
+	before  *document // as it was when a leaf won that is deleted since; see fall
 }
 
 func newCouch(instance string) *couch {
@@ -65,7 +66,7 @@ func (c *couch) put(id, over, body string, deleted bool) string {
 	if old != nil {
 		losers = old.losers
 	}
-	c.docs[id] = &document{gen, c.seq, c.made, body, deleted, losers}
+	c.docs[id] = &document{gen: gen, seq: c.seq, made: c.made, body: body, deleted: deleted, losers: losers}
 	c.known[id+" "+c.docs[id].rev()] = true
 	return c.docs[id].rev()
 }
@@ -79,6 +80,16 @@ func (c *couch) graft(id string) {
 	rev := fmt.Sprintf("1-%04x", c.made)
 	is.losers = append([]string{rev}, is.losers...)
 	c.docs[id], c.known[id+" "+rev] = &is, true
+}
+
+// fall deletes the leaf of a document that wins. One of generation 1, with this body, wins from now on.
+func (c *couch) fall(id, body string) {
+	was := c.docs[id]
+	gone := fmt.Sprintf("%d-%04x", was.gen+1, c.made+1)
+	c.seq++
+	c.made += 2
+	now := &document{gen: 1, seq: c.seq, made: c.made, body: body, losers: []string{gone}, before: was}
+	c.docs[id], c.known[id+" "+gone], c.known[id+" "+now.rev()] = now, true, true
 }
 
 // name is a sequence as the server names it.
@@ -104,9 +115,10 @@ const (
 	failsSome fault = "fails some"
 	leavesOut fault = "leaves out"
 	missing   fault = "missing"
-	empty     fault = "empty" // changes are answered with an object that has nothing
-	lags      fault = "lags"  // the last of several documents is missing
-	unwon     fault = "unwon" // a document is read before its winner has come
+	empty     fault = "empty"    // changes are answered with an object that has nothing
+	lags      fault = "lags"     // the last of several documents is missing
+	unwon     fault = "unwon"    // a document is read before its winner has come
+	unfallen  fault = "unfallen" // a document is read as it was before the leaf that won was deleted
 )
 
 // answer carries out an operation.
@@ -164,6 +176,9 @@ func (c *couch) read(op peer.ReadDocs, f fault) (got peer.DocsRead) {
 		}
 		d := peer.DocRead{ID: id}
 		if is := c.docs[id]; is != nil && !(f == missing && i == 0 || f == lags && i == len(op.IDs)-1) {
+			if f == unfallen && is.before != nil {
+				is = is.before
+			}
 			if d.Rev, d.Deleted = is.rev(), is.deleted; f == unwon && len(is.losers) > 0 {
 				d.Rev = is.losers[0]
 			}

@@ -327,7 +327,7 @@ func (in *inward) fetched(got []peer.DocRead, sure bool) {
 	for i, d := range got {
 		row := in.rows[i]
 		wins := isWinner(row, d.Rev)
-		if !wins && !newer(d.Rev, row.Revs[0]) {
+		if !wins && !newer(d.Rev, row.Revs) {
 			// Reached: a document is older than its row in the feed
 			in.retreat(i)
 			return
@@ -386,11 +386,14 @@ func (in *inward) retreat(i int) {
 	in.pause = in.run.w.now.Add(stalePause << in.stale)
 }
 
-// newer reports whether a revision has a higher generation than another one.
-func newer(a, b string) bool {
-	x, err := revtree.ParseRev(a)
-	y, err2 := revtree.ParseRev(b)
-	return err == nil && err2 == nil && x.Gen > y.Gen
+// newer reports whether a revision has a higher generation than all leaves of a row. One that has a higher generation
+// than the winner alone may be older: a parent of a leaf that was deleted, and loses since.
+func newer(rev string, leaves []string) bool {
+	x, err := revtree.ParseRev(rev)
+	return err == nil && !slices.ContainsFunc(leaves, func(leaf string) bool {
+		y, err := revtree.ParseRev(leaf)
+		return err != nil || y.Gen >= x.Gen
+	})
 }
 
 // applied goes on behind the documents that are in the mirror now.

@@ -32,7 +32,7 @@ func TestDamagedRowsAreTold(t *testing.T) {
 	put("wait", Schedule{Due: 5})
 	put("parked", Schedule{Lot: "lot"})
 	must(t, db, func(tx kv.Tx) (bool, error) { return true, q.AddFinished(tx, "over", nil) })
-	free := map[bool][]string{false: {"count/", "worker/", "beat/"}, true: {"beat/", "job/"}} // by Behind
+	free := map[bool][]string{false: {"count/", "worker/", "beat/"}, true: {"beat/"}} // by Behind
 	lock := Lock{Worker: "w", Batch: 1}
 	for name, op := range map[string]func(kv.Tx) error{
 		"add":       func(tx kv.Tx) error { return q.Add(tx, "ready", Schedule{}, []byte("{}")) },

@@ -68,7 +68,8 @@ func (q *Queue) header(r kv.Reader, id string) (*Job, error) {
 
 // Get reads a job with its data; nil when there is none.
 func (q *Queue) Get(r kv.Reader, id string) (*Job, error) {
-	rows, err := r.GetRange(q.Keys.Job.Sub(id).Range(), kv.RangeOptions{})
+	header := q.Keys.Job.Sub(id)
+	rows, err := r.GetRange(header.Range(), kv.RangeOptions{})
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
@@ -78,6 +79,9 @@ func (q *Queue) Get(r kv.Reader, id string) (*Job, error) {
 	}
 	chunks := make([][]byte, len(rows)-1)
 	for i, row := range rows[1:] {
+		if key := tuple.AppendInt(header, int64(i)); !bytes.Equal(row.Key, key) {
+			return nil, corruptf("data of job %q continues with key %x instead of %x", id, row.Key, key)
+		}
 		chunks[i] = row.Value
 	}
 	if len(chunks) == 1 {

@@ -248,7 +248,7 @@ func (k *committer) readLogAgain(op peer.GetLocal) {
 			k.trail = checkpoint.NewTrail(log.History)
 			k.log.History = k.trail.Add(k.log.History[0], k.sides[peer.Source].log.SessionID)
 			k.sides[op.Side].logRev = doc.Rev
-			k.putLog(op.Side)
+			k.putOver(op.Side)
 			return
 		default:
 			// Reached: another replication writes the same checkpoint
@@ -256,6 +256,23 @@ func (k *committer) readLogAgain(op peer.GetLocal) {
 			return
 		}
 		k.logWritten(op.Side, doc.Rev)
+	})
+}
+
+// putOver writes the log over the one of a checkpoint that the database got since its commit. Before that the database
+// must turn out to be the one that it was: one that was made again may have got the other log late, and a second one,
+// which names the revision of the first, would be trusted (see trusted).
+func (k *committer) putOver(on peer.Side) {
+	op := peer.Open{Side: on}
+	k.insist(op, func(reply peer.Reply) {
+		switch {
+		case reply.Failure != nil:
+			k.fail(trouble(op, reply.Failure))
+		case k.sides[on].isOther(reply.Result.(peer.Opened).InstanceStartTime):
+			k.fail(replaced(on))
+		default:
+			k.putLog(on)
+		}
 	})
 }
 

@@ -73,6 +73,29 @@ func TestRunBeforeWasBehind(t *testing.T) {
 	}
 }
 
+// TestLateLogOfRunBefore: the database was made again after its commit, and then got the first log of the run before,
+// late. This run does not write its own over that: a log that is not the first one of its database would be trusted.
+func TestLateLogOfRunBefore(t *testing.T) {
+	for side := range peer.Side(2) {
+		w := newWorld(t)
+		w.fill(2)
+		w.begin()
+		for w.run.commits.step != writingTarget+commitStep(peer.Target-side) {
+			w.proceed(first)
+		}
+		late := checkpoint.Log{
+			SessionID: "before", SourceLastSeq: `"1-opaque"`, InstanceStart: w.dbs[side].start,
+			History: []checkpoint.Entry{{SessionID: "before", RecordedSeq: `"1-opaque"`}},
+		}
+		w.dbs[side].start = "2"
+		w.dbs[side].local["four"] = localDoc{1, late.Encode(false)}
+		w.wantEnd(Crashed, fmt.Sprintf("checkpoint_commit_failure: instance_start_time on %s database has", side))
+		if log := w.logOn(side); log.SessionID != "before" {
+			t.Errorf("the %s has %+v", side, log)
+		}
+	}
+}
+
 // TestRunAfterHasGoneOn: the answer to a write of the log is lost, and by the time that the run asks for it, its job's
 // next run has put a newer checkpoint before that. The older one does not come before it.
 func TestRunAfterHasGoneOn(t *testing.T) {

@@ -98,9 +98,7 @@ func (k *committer) sourceRefuses(refusal *peer.Failure) {
 }
 
 // goOnAlone goes on without a log on the source. The one on the target is written again, with what the source
-// is known by, unless it has that already. Before that the target must turn out to be the one that it was: one
-// that was made again before the first write has that log now, and a second one, which names the revision of
-// the first, would be trusted (see trusted).
+// is known by, unless it has that already.
 func (k *committer) goOnAlone() {
 	// Reached: a source stores no log
 	told := k.lone.counts
@@ -110,17 +108,7 @@ func (k *committer) goOnAlone() {
 		return
 	}
 	k.step = writingTarget
-	op := peer.Open{Side: peer.Target}
-	k.insist(op, func(reply peer.Reply) {
-		switch {
-		case reply.Failure != nil:
-			k.fail(trouble(op, reply.Failure))
-		case k.sides[peer.Target].isOther(reply.Result.(peer.Opened).InstanceStartTime):
-			k.fail(replaced(peer.Target))
-		default:
-			k.putLog(peer.Target)
-		}
-	})
+	k.putOver(peer.Target)
 }
 
 // keepsLast calls then if a read-only source still has the last change of the checkpoint before. Without it

@@ -44,11 +44,22 @@ func (m *misreading) check(f world.Misread) {
 		m.Fail("S101c", "%s ends with a read that failed with %q, and says: %v", asker(f), f.Failed, f.Err)
 	case f.Err == nil:
 		m.Fail("S101a", "%s commits after %s", asker(f), given(f.Row))
+	case m.halted(f):
 	case saysMore(f.Err):
 		m.Fail("S101b", "%s says after %s: %v", asker(f), given(f.Row), f.Err)
 	case !f.Row.NamedIn(f.Err.Error()):
 		m.Fail("S101d", "%s says after %s only: %v", asker(f), given(f.Row), f.Err)
 	}
+}
+
+// halted reports whether a worker is told that it does not hold a job of which it was given unreadable data: the job's
+// header, which it could read, has told so.
+func (m *misreading) halted(f world.Misread) bool {
+	isData := func(k jobs.Keys) bool {
+		e, err := k.Job.Unpack(f.Row.Key)
+		return err == nil && len(e) > 1 && !f.Row.Behind
+	}
+	return errors.Is(f.Err, jobs.ErrHalt) && (isData(m.w.Store().Keys.Jobs) || isData(m.w.FollowStore().Keys.Jobs))
 }
 
 // asker names the request, or the user, that a transaction was for.

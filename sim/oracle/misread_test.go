@@ -38,6 +38,15 @@ func TestMisread(t *testing.T) {
 		{"a row that is taken for none", ends(row, nil, docs.ErrMissing), "S101b"},
 		{"a row that is taken for a revision", ends(row, nil, fmt.Errorf("write: %w", docs.ErrConflict)), "S101b"},
 		{"a row that is taken for another lock", ends(row, nil, jobs.ErrCanceled), "S101b"},
+		{"data of a job that another worker holds", func(r *rig) {
+			for _, k := range []jobs.Keys{r.w.View().Store().Keys.Jobs, r.w.View().FollowStore().Keys.Jobs} {
+				ends(&fakefdb.Row{Key: k.Job.Pack("f1", 0)}, nil, jobs.ErrWorkerConflict)(r)
+			}
+		}, ""},
+		{"a key behind a job that another worker holds", func(r *rig) {
+			k := r.w.View().FollowStore().Keys.Jobs
+			ends(&fakefdb.Row{Key: k.Job.Pack("f1"), Behind: true}, nil, jobs.ErrWorkerConflict)(r)
+		}, "S101b"},
 		{"a row that is taken for no lease", ends(row, nil, jobs.ErrLeaseLost), "S101b"},
 		{"a row that is taken for an index to come", ends(row, nil, jobstore.ErrReindexing), "S101b"},
 		{"a row that is taken for what bars an order", ends(row, nil, jobstore.Obstacle("over")), "S101b"},

@@ -70,7 +70,7 @@ func (s sparing) unneeded(r fakefdb.Row, asked Asked) bool {
 		return in(r.Key, k.Refused)
 	case node.ReadRefused:
 		e, err := k.Jobs.Job.Unpack(r.Key)
-		return err == nil && (len(e) > 1 || r.Behind)
+		return err == nil && len(e) > 1 && !r.Behind
 	case node.ListOwned:
 		return false
 	}
