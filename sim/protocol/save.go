@@ -33,6 +33,7 @@ type point struct {
 	session string
 	seq     peer.Seq
 	at      span
+	sent    [2]bool // to the sides, which have not refused it
 	there   [2]bool
 	whole   bool
 	alone   bool // the target's copy was written again, for a source that stores none
@@ -194,6 +195,7 @@ func (r saver) puts(op peer.PutLocal) error {
 		r.took(writesForReadOnly)
 		p.alone, p.there[op.Side] = true, false
 	}
+	p.sent[op.Side] = true
 	r.took(writesTarget - Transition(peer.Target) + Transition(op.Side))
 	return r.saysRight(op, at, &put)
 }
@@ -270,7 +272,7 @@ func (r saver) putLog(op peer.PutLocal, reply peer.Reply) {
 		r.logIsThere(op.Side, r.readLog(op.Body), reply.Result.(peer.LocalWritten).Rev)
 	case op.Side == peer.Source && refuses(f):
 		r.took(sourceRefusesLog)
-		r.start.alone = true
+		r.start.alone, r.save.point.sent[op.Side] = true, false
 		r.whole()
 	case f.Status == 409:
 		r.took(logConflicts)
@@ -316,7 +318,7 @@ func (r saver) gotLogAgain(op peer.GetLocal, got peer.Local) {
 	case op.Side == peer.Source && r.start.alone && l.session() != s.agreed:
 		s.agreed = "" // another run has written there
 	}
-	open := p.session != "" && (!p.whole || !p.there[peer.Target])
+	open := p.sent[op.Side] && !p.there[op.Side]
 	switch {
 	case l.fails:
 		s.foreign = true

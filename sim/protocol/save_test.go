@@ -184,6 +184,35 @@ func TestSourceStopsStoring(t *testing.T) {
 	})
 }
 
+// TestSourceStoresAgain: a source that has refused a log takes another one. If that meets one of another run, the run
+// may give up.
+func TestSourceStoresAgain(t *testing.T) {
+	meets := func(conflict bool) func(*talk) {
+		return func(c *talk) {
+			c.begun(row(1, "a", "1-a"), row(2, "b", "1-b"))
+			c.copiesDoc("a", "1-a")
+			c.durable()
+			c.does(put(peer.Target, 1), peer.LocalWritten{Rev: "0-1"})
+			c.fails(put(peer.Source, 1), 403)
+			c.copiesDoc("b", "1-b")
+			c.durable()
+			next := second(1, 2)
+			c.does(next, peer.LocalWritten{Rev: "0-2"})
+			if next.Side, next.Rev = peer.Source, ""; conflict {
+				next.Body = []byte(strings.Replace(string(next.Body), `"2"`, `"1"`, 1))
+				c.fails(next, 409)
+			}
+			found := peer.Local{Found: true, Rev: "0-7", Body: []byte(logAt("other", 1, "0"))}
+			c.does(peer.GetLocal{Side: peer.Source, ID: "base"}, found)
+			c.ends(replication.Crashed, "checkpoint_commit_failure")
+		}
+	}
+	check(t, []conversation{
+		{"a log of another run", spec.Replication{}, meets(true), legal},
+		{"one that it has not met", spec.Replication{}, meets(false), Ending},
+	})
+}
+
 // TestAgreedCheckpoint: the checkpoint where both logs agreed stays in the target's, unless another run has dropped
 // it there already.
 func TestAgreedCheckpoint(t *testing.T) {
