@@ -43,7 +43,7 @@ func (u *users) request(site *decide.Site) {
 		begun := false
 		id, err := kv.Run(ctx, u.w.db, func(tx kv.Tx) (string, error) {
 			id, err := u.w.store.Replicate(tx, rep, Requester, now)
-			if err == nil && (!begun || landed(u.w, id, now)) {
+			if err == nil && (!begun || landed(u.w, id, rep, now)) {
 				u.w.emit(RequestBegins{id, rep, now})
 			}
 			if err == nil && !begun {
@@ -68,9 +68,14 @@ func (u *users) request(site *decide.Site) {
 }
 
 // landed reports whether an earlier attempt of a request has made the job. The frontend was not told, and tries again.
-func landed(w *World, id string, made instant.Time) bool {
+// Other requests that it makes in the same moment, after it stood still, may ask for the job with other options.
+func landed(w *World, id string, rep *spec.Replication, made instant.Time) bool {
 	rec, err := w.store.Record(w.db.Present(), id)
-	return err == nil && rec != nil && rec.Created == made
+	if err != nil || rec == nil || rec.Created != made || rec.Weight != rep.Weight {
+		return false
+	}
+	is, err := w.store.Spec(w.db.Present(), id)
+	return err == nil && is != nil && spec.Equal(is, rep)
 }
 
 // cancelRequest cancels the job of a request.
