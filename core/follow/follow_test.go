@@ -394,6 +394,19 @@ func TestSections(t *testing.T) {
 	}
 }
 
+// TestConfiguredAnew: a database that is followed as before is followed with connections of its own from then on, since
+// its password may be another one.
+func TestConfiguredAnew(t *testing.T) {
+	w := newWorld(t)
+	k := w.start()
+	w.settle(10 * time.Second)
+	w.follow(w.list...)
+	w.settle(5 * time.Second)
+	if w.runs != 2 || len(k.open) != 1 {
+		t.Errorf("%d runs, open are %v", w.runs, k.open)
+	}
+}
+
 // TestEmptyFeed: a feed that has nothing, not even a place, is taken for one without changes.
 func TestEmptyFeed(t *testing.T) {
 	w := newWorld(t)
