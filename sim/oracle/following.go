@@ -34,8 +34,8 @@ var followingSubject = subject{
 			"or says why not, or that another replicator has completed it."},
 		{"L15", "Once all trouble is over, the documents of a followed database say which jobs are over, and how."},
 		{"L16", "Once all trouble is over, no document is in a mirror that is not in the followed database."},
-		{"L18", "Once all trouble is over, operators are told of no followed database that it has an error, waits, or " +
-			"has changes or states to come."},
+		{"L18", "Once all trouble is over, operators are told of no followed database that it has an error, " +
+			"waits, or has changes or states to come."},
 	},
 	begin: func(c *chronicle) {
 		f := &following{c, map[string]bool{}, map[string]int{}, map[string]int{}}
@@ -184,8 +184,8 @@ func (f *following) unsettled() *Violation {
 	}
 	for _, v := range views {
 		if v.Errors > 0 || v.Error+v.Reason != "" || v.Due != 0 || v.Behind > 0 || v.States > 0 {
-			return missed("L18", "operators are told of %s: %d errors, the last %q (%s), next attempt at %d, %d changes "+
-				"and %d states to come", v.ID(), v.Errors, v.Error, v.Reason, v.Due, v.Behind, v.States)
+			return missed("L18", "operators are told of %s: %d errors, the last %q (%s), the next attempt at %d, "+
+				"%d changes and %d states to come", v.ID(), v.Errors, v.Error, v.Reason, v.Due, v.Behind, v.States)
 		}
 	}
 	return nil
