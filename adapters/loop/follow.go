@@ -54,7 +54,7 @@ func NewFollower(o FollowOptions) *Follower {
 }
 
 // Configure names the jobs that are followed from now on. Runs begin anew.
-func (f *Follower) Configure(jobs []string) { f.post(follow.Configure{Jobs: jobs, Fresh: true}) }
+func (f *Follower) Configure(jobs []string) { f.post(follow.Configure{Jobs: jobs}) }
 
 // Drain asks the worker to give its jobs back and to leave.
 func (f *Follower) Drain() { f.post(follow.Drain{}) }

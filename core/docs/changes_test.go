@@ -156,6 +156,23 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// TestConflictsBoundPages: large conflicts make short pages of a feed that has them read.
+func TestConflictsBoundPages(t *testing.T) {
+	w := newWorld(t)
+	large := strings.Repeat("x", 10*chunkSize)
+	for i := range 15 {
+		w.replicate(t, fmt.Sprintf(`{"_id":"d%02d","_rev":"2-b"}`, i))
+		w.replicate(t, fmt.Sprintf(`{"_id":"d%02d","_rev":"1-a","t":"%s"}`, i, large))
+	}
+	page := must(t, w, func(db *Database) (Page, error) {
+		return db.Changes(Query{Limit: 99, AllDocs: true, Leaves: true})
+	})
+	most := readChunks/11 + 1
+	if n := len(page.Rows); n == 0 || n > most || !page.More {
+		t.Errorf("%d documents at once, want up to %d", n, most)
+	}
+}
+
 // TestPagesAreBounded: large documents make short pages, whoever reads them, and long histories make
 // short batches.
 func TestPagesAreBounded(t *testing.T) {

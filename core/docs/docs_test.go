@@ -82,6 +82,10 @@ func TestDatabases(t *testing.T) {
 	if times != "2000000" {
 		t.Errorf("instance start time %s", times)
 	}
+	soon := &Database{Created: instant.Seconds(2) + 1} // within the second
+	if soon.StartTime() == times {
+		t.Errorf("another database also has instance start time %s", times)
+	}
 	// Nothing else is left in the store.
 	left, err := kv.Run(t.Context(), w, func(tx kv.Tx) ([]kv.KeyValue, error) {
 		return tx.GetRange(tuple.Subspace("root").Range(), kv.RangeOptions{})

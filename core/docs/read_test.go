@@ -186,3 +186,26 @@ func TestCountDesigns(t *testing.T) {
 		}
 	}
 }
+
+// TestManyDesigns: design documents are found and counted, however many there are.
+func TestManyDesigns(t *testing.T) {
+	w := newWorld(t)
+	var edits []Edit
+	for i := range scanRows + 1 {
+		edits = append(edits, replicated(t, fmt.Sprintf(`{"_id":"_design/%04d","_rev":"1-a"}`, i)))
+	}
+	w.update(t, edits...)
+	found := must(t, w, Designs)
+	for i, d := range found {
+		if d.ID != edits[i].ID {
+			t.Fatalf("design document %d is %s", i, d.ID)
+		}
+	}
+	total := must(t, w, func(db *Database) (int64, error) {
+		total, _, err := CountDesigns(db, "_design/")
+		return total, err
+	})
+	if len(found) != len(edits) || total != int64(len(edits)) {
+		t.Errorf("found %d of %d, counted %d", len(found), len(edits), total)
+	}
+}

@@ -27,6 +27,7 @@ func TestSecurity(t *testing.T) {
 		{`{"members":{"names":[""]}}`, "", "", false, false}, // no login is no name
 		{`{"readers":{"names":["bob"]}}`, "bob", "", true, false},
 		{`{"readers":{"names":["bob"]}}`, "eve", "", false, false},
+		{`{"admins":{"names":["ada"]},"readers":{"names":["bob"]}}`, "eve", "", false, false},
 		{`{"members":{"names":["bob"]},"readers":{"names":["eve"]}}`, "eve", "", false, false},
 		{`{"admins":null,"members":null,"x":1}`, "eve", "", true, false},
 	} {

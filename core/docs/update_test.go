@@ -124,6 +124,22 @@ func TestRepetitionAfterOthers(t *testing.T) {
 	}
 }
 
+// TestRecordsStayShort: a document that is edited again and again takes no more space for that.
+func TestRecordsStayShort(t *testing.T) {
+	w := newWorld(t)
+	must(t, w, func(db *Database) (struct{}, error) { return struct{}{}, db.SetRevsLimit(1) })
+	latest, most := w.put(t, `{"_id":"a"}`), 0
+	for n := range 300 {
+		latest = w.put(t, `{"_id":"a","_rev":"`+latest+`"}`)
+		size := len(must(t, w, func(db *Database) ([]byte, error) { return db.tx.Get(db.idKey(keyRecord, "a")) }))
+		if n < 2*maxMarks {
+			most = size + 2*maxMarks // generations become longer
+		} else if size > most {
+			t.Fatalf("%d bytes after %d edits", size, n)
+		}
+	}
+}
+
 // TestBatch: several edits of one document in one batch, with refusals among them.
 func TestBatch(t *testing.T) {
 	w := newWorld(t)

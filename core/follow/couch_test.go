@@ -163,8 +163,10 @@ func (c *couch) changes(op peer.ReadChanges) peer.Changes {
 	}
 	slices.SortFunc(got.Rows, func(a, b peer.Change) int { return int(c.docs[a.ID].seq - c.docs[b.ID].seq) })
 	if n := min(op.Limit, cmp.Or(c.page, op.Limit)); len(got.Rows) > n {
-		got.Rows, got.End = got.Rows[:n], false
-		got.LastSeq = got.Rows[n-1].Seq
+		if got.End = op.Wait && c.page == 0; got.End { // a long poll is over when it has its rows
+			got.Pending = int64(len(got.Rows) - n)
+		}
+		got.Rows, got.LastSeq = got.Rows[:n], got.Rows[n-1].Seq
 	}
 	return got
 }

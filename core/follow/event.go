@@ -17,12 +17,9 @@ type Event interface {
 }
 
 type (
-	// Configure names the jobs that the worker may take, by their ids. The first event is one. Those that ran go on
-	// only if they are the same: Fresh has the runs end whose connections are to be opened anew.
-	Configure struct {
-		Jobs  []string
-		Fresh bool
-	}
+	// Configure names the jobs that the worker may take, by their ids. The first event is one. All runs end, and those
+	// that may go on begin anew, with connections as they are configured now.
+	Configure struct{ Jobs []string }
 	// Answer answers an Ask.
 	Answer struct {
 		ID      uint64

@@ -394,6 +394,56 @@ func TestSections(t *testing.T) {
 	}
 }
 
+// TestTrustIsWithdrawn: what documents may do is decided anew when their writers are trusted no more. The security
+// object of their mirror stays.
+func TestTrustIsWithdrawn(t *testing.T) {
+	const security = `{"members":{"names":["joe"]}}`
+	const named = `{"source":{"url":"http://a/x","headers":{"X":{"secret":"s"}}},"target":"http://b/x"}`
+	w := newWorld(t)
+	d := follow.Database{Section: "couch", Name: "reps", URL: "http://s/reps/", Trusted: true}
+	w.follow(d)
+	w.write("named", named)
+	w.write("d", one)
+	w.start()
+	w.settle(10 * time.Second)
+	w.expect("named", jobstore.Pending, "")
+	w.do(func(tx kv.Tx) error {
+		db, err := w.relay.Docs.Open(tx, mirror)
+		if err != nil {
+			return err
+		}
+		return db.SetSecurity([]byte(security))
+	})
+	d.Trusted = false
+	w.follow(d)
+	w.settle(10 * time.Second)
+	w.expect("named", jobstore.Failed, "failed")
+	w.expect("d", jobstore.Pending, "")
+	w.do(func(tx kv.Tx) error {
+		db, err := w.relay.Docs.Open(tx, mirror)
+		if err != nil {
+			return err
+		}
+		if text, err := db.Security(); err != nil || string(text) != security || db.Trusted {
+			t.Errorf("the mirror has %s, trusted %v, %v", text, db.Trusted, err)
+		}
+		return nil
+	})
+}
+
+// TestConfiguredAnew: a database that is followed as before is followed with connections of its own from then on, since
+// its password may be another one.
+func TestConfiguredAnew(t *testing.T) {
+	w := newWorld(t)
+	k := w.start()
+	w.settle(10 * time.Second)
+	w.follow(w.list...)
+	w.settle(5 * time.Second)
+	if w.runs != 2 || len(k.open) != 1 {
+		t.Errorf("%d runs, open are %v", w.runs, k.open)
+	}
+}
+
 // TestEmptyFeed: a feed that has nothing, not even a place, is taken for one without changes.
 func TestEmptyFeed(t *testing.T) {
 	w := newWorld(t)

@@ -270,6 +270,11 @@ func (in *inward) read(c *call, op peer.ReadChanges, reply peer.Reply) {
 		in.run.fail(op, f)
 		return
 	}
+	if op.Wait && len(got.Rows) > 0 && !whole(op, reply) {
+		// Reached: a long poll brings a part of what has changed
+		in.wait, in.verify = false, true // all of it is read once it is known where the database is
+		return
+	}
 	last := map[string]int{}
 	for i, row := range got.Rows {
 		last[row.ID] = i
@@ -302,6 +307,13 @@ func (in *inward) read(c *call, op peer.ReadChanges, reply peer.Reply) {
 		in.pause = in.run.w.now.Add(stalePause)
 	}
 	in.flush = len(in.rows) == 0 && len(got.Rows) > 0
+}
+
+// whole reports whether a long poll has brought all that had changed. There may be more if it broke off, or has as many
+// rows as it may.
+func whole(op peer.ReadChanges, reply peer.Reply) bool {
+	got := reply.Result.(peer.Changes)
+	return reply.Failure == nil && (got.Pending == 0 || len(got.Rows)+got.Skipped < op.Limit)
 }
 
 // cut reports whether a long poll was ended by something on the way.

@@ -251,13 +251,16 @@ func (s *Store) add(tx kv.Tx, d Database, instance tuple.UUID, now instant.Time)
 	}
 	data := &Job{Database: d}
 	if old == nil {
-		if err := s.Relay.Docs.Create(tx, d.ID(), instance, now); err != nil {
-			return false, fmt.Errorf("[follow %s]: mirror %s of database %s: %w", d.Section, d.ID(), d.Name, err)
+		if err := s.create(tx, d, instance, now); err != nil {
+			return false, err
 		}
 	} else {
 		was, err := decodeJob(old)
 		if err != nil || was.Database == d {
 			return false, err
+		}
+		if was.Trusted != d.Trusted {
+			return true, s.anew(tx, d, instance, now)
 		}
 		data = was
 		if was.URL != d.URL {
@@ -274,6 +277,37 @@ func (s *Store) add(tx kv.Tx, d Database, instance tuple.UUID, now instant.Time)
 	}
 	docs.Mirror(db, d.URL, d.Trusted)
 	return true, s.Queue.Add(tx, d.ID(), ready, data.encode())
+}
+
+// create makes the mirror of a database.
+func (s *Store) create(tx kv.Tx, d Database, instance tuple.UUID, now instant.Time) error {
+	if err := s.Relay.Docs.Create(tx, d.ID(), instance, now); err != nil {
+		return fmt.Errorf("[follow %s]: mirror %s of database %s: %w", d.Section, d.ID(), d.Name, err)
+	}
+	return nil
+}
+
+// anew makes the job and the mirror of a database anew, since other documents are trusted: what its documents may do
+// was decided when they were read. The security object stays.
+func (s *Store) anew(tx kv.Tx, d Database, instance tuple.UUID, now instant.Time) error {
+	db, err := s.mirror(tx, d.ID())
+	if err != nil {
+		return err
+	}
+	security, err := db.Security()
+	if err != nil {
+		return err
+	}
+	if err := s.remove(tx, d.ID()); err != nil {
+		return err
+	}
+	if _, err := s.add(tx, d, instance, now); err != nil {
+		return err
+	}
+	if db, err = s.mirror(tx, d.ID()); err != nil {
+		return err
+	}
+	return db.SetSecurity(security)
 }
 
 // another begins to reconcile the mirror with another database.

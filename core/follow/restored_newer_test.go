@@ -125,3 +125,35 @@ func TestRestoredBeforeAnyRequest(t *testing.T) {
 		}
 	}
 }
+
+// TestRestoredWithinBurst: more changes come at once than a long poll may bring, and the followed database is put back
+// before one of the requests by which they are read. The change that went had hidden an earlier one of its document.
+func TestRestoredWithinBurst(t *testing.T) {
+	for n := 1; ; n++ {
+		w := newWorld(t)
+		w.store.Pages.Read = 1
+		for _, id := range []string{"d", "e"} {
+			w.write(id, one)
+		}
+		k := w.start()
+		w.settle(10 * time.Second)
+		w.write("d", `{"source":"http://a/d","target":"http://b/z"}`)
+		w.write("e", other)
+		backup, asked := w.couch.backup(), 0
+		w.write("d", one)
+		w.fault = func(peer.Op) fault {
+			if asked++; asked == n {
+				w.restore(backup)
+			}
+			return ""
+		}
+		w.settle(10 * time.Second)
+		if asked < n {
+			return
+		}
+		w.settle(11 * time.Minute)
+		if target := w.target("d"); target != "http://b/z/" {
+			t.Errorf("put back before request %d of %d: the job copies to %q, notes %v", n, asked, target, k.notes)
+		}
+	}
+}

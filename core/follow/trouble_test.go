@@ -27,9 +27,15 @@ func TestTrouble(t *testing.T) {
 	if len(k.notes) < 4 || k.notes[1].What != "follow_failed" || k.notes[1].Error != "connect_failed" || w.runs > 12 {
 		t.Errorf("%d runs, notes %v", w.runs, k.notes)
 	}
+	if j := w.followed(); j.Errors == 0 || j.Error != "connect_failed" || j.Reason == "" {
+		t.Errorf("%d errors, the last %q (%s)", j.Errors, j.Error, j.Reason)
+	}
 	away = false
 	w.settle(6 * time.Minute)
 	w.expect("d", jobstore.Pending, "")
+	if j := w.followed(); j.Errors != 0 || j.Error+j.Reason != "" {
+		t.Errorf("after the trouble %d errors, the last %q (%s)", j.Errors, j.Error, j.Reason)
+	}
 	w.fault = func(op peer.Op) fault {
 		if _, is := op.(peer.ReadDocs); is {
 			return missing
@@ -68,6 +74,26 @@ func TestShortTrouble(t *testing.T) {
 	w.settle(30 * time.Second)
 	if n := w.runs - runs; n < 3 {
 		t.Errorf("%d runs in 30 s after the first failure", n)
+	}
+}
+
+// TestPauseOfAWrongClock: a pause that a clock far ahead has made longer than any is over at once.
+func TestPauseOfAWrongClock(t *testing.T) {
+	w := newWorld(t)
+	var held follow.Held
+	w.asked = func(q follow.Request) {
+		if q, is := q.(follow.Opened); is {
+			held = q.Held
+		}
+	}
+	k := w.start()
+	w.settle(time.Second)
+	w.kill(k)
+	w.perform(follow.Release{Held: held, Errors: 1, Error: "timeout", Reason: "of a clock", Wait: 24 * time.Hour})
+	w.start()
+	w.settle(10 * time.Second)
+	if w.runs != 2 {
+		t.Errorf("%d runs", w.runs)
 	}
 }
 

@@ -21,8 +21,8 @@ type View struct {
 const ManyStates = 1000
 
 // List reads all jobs, in the order of their names.
-func List(tx kv.Tx, s *Store) ([]View, error) {
-	list, err := s.Queue.List(tx, jobs.Page{Limit: MaxDatabases})
+func List(r kv.Reader, s *Store) ([]View, error) {
+	list, err := s.Queue.List(r, jobs.Page{Limit: MaxDatabases})
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func List(tx kv.Tx, s *Store) ([]View, error) {
 		if err != nil {
 			return nil, err
 		}
-		due, err := tx.GetRange(s.Keys.Rows.Sub(j.ID, "due").Range(), kv.RangeOptions{Limit: ManyStates})
+		due, err := r.GetRange(s.Keys.Rows.Sub(j.ID, "due").Range(), kv.RangeOptions{Limit: ManyStates})
 		if err != nil {
 			return nil, err
 		}

@@ -158,13 +158,11 @@ func (w *Worker) find(id uint64) *run {
 	return nil
 }
 
-// configure has the worker take other jobs, and ends runs of those that it may not take any more.
+// configure has the worker take other jobs, and ends all runs.
 func (w *Worker) configure(e Configure) {
 	w.known = slices.Sorted(slices.Values(e.Jobs))
 	for _, r := range w.runs {
-		if _, known := slices.BinarySearch(w.known, r.ID); !known || e.Fresh {
-			r.end("", "")
-		}
+		r.end("", "")
 	}
 	w.poll = w.now
 }

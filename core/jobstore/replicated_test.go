@@ -143,8 +143,9 @@ func TestReplicatedRights(t *testing.T) {
 		"auth":{"basic":{"username":"u","password":{"secret":"s"}}}}`
 	for id, body := range map[string]string{
 		"adms": simple, "forged": simple[:len(simple)-1] + `,"owner":"adm"}`, "secret": secret + "}",
-		"basic": basic + "}",
-		"bad":   secret + `,"continuous":1}`, "failed": secret + `,"_replication_state":"failed"}`,
+		"basic":  basic + "}",
+		"bearer": `{"source":{"url":"http://h/a","auth":{"bearer":{"secret":"s"}}},"target":"http://h/b"}`,
+		"bad":    secret + `,"continuous":1}`, "failed": secret + `,"_replication_state":"failed"}`,
 	} {
 		if refusal := b.replicated(id, "9-abc", body, eve); refusal == nil || refusal.Kind != docs.Denied {
 			t.Errorf("%s: %v", id, refusal)

@@ -40,6 +40,21 @@ func TestReserved(t *testing.T) {
 	}
 }
 
+// TestRoomForTheLargest: a bulk read has room for the largest document so far, however small the ones after it were.
+func TestRoomForTheLargest(t *testing.T) {
+	r := New(Plan{Options: Options{Workers: 1, BatchSize: 4, Connections: 6}})
+	p := &r.work
+	const large = 100_000
+	for _, size := range []int{large, 10} {
+		g := &group{docs: []peer.DocRev{{ID: "a", Rev: "1-a"}}, came: make([]string, 1)}
+		p.sortFetched(&batch{}, g, []peer.FetchedDoc{{Fate: peer.Taken, Size: size}})
+	}
+	b := &batch{fetch: []peer.DocRev{{ID: "b", Rev: "1-b"}}}
+	if op := p.nextFetch(b); op.Budget < large {
+		t.Errorf("%d reserved", op.Budget)
+	}
+}
+
 // TestSizesApart: the sizes of documents with attachments do not count for reads of others.
 func TestSizesApart(t *testing.T) {
 	w := attached(t, 100, 4000)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"couchrelay/core/checkpoint"
+	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 )
 
@@ -325,13 +326,14 @@ func TestSourceStoresLogsAgain(t *testing.T) {
 	}
 }
 
-// TestReadOnlyClusterLags asks a source twice for a change that one of its nodes may not have yet.
+// TestReadOnlyClusterLags asks a source twice for a change that one of its nodes may not have yet, and gives it time in
+// between.
 func TestReadOnlyClusterLags(t *testing.T) {
 	w := readOnlyWorld(t, 403)
-	asked := 0
+	var asked []instant.Time
 	w.reply = func(c Call) *peer.Reply {
 		if _, is := c.Op.(peer.FindRev); is {
-			if asked++; asked == 1 {
+			if asked = append(asked, w.now); len(asked) == 1 {
 				return &peer.Reply{Result: peer.RevFound{}}
 			}
 		}
@@ -339,8 +341,11 @@ func TestReadOnlyClusterLags(t *testing.T) {
 	}
 	w.begin()
 	w.wantEnd(Completed, "")
-	if from := w.feedStart(); from != `"3-opaque"` || asked != 2 {
-		t.Errorf("the run began at %s after %d questions", from, asked)
+	if from := w.feedStart(); from != `"3-opaque"` || len(asked) != 2 {
+		t.Fatalf("the run began at %s after questions at %v", from, asked)
+	}
+	if pause := asked[1].Sub(asked[0]); pause < defaultMissingPause {
+		t.Errorf("the source had %s", pause)
 	}
 }
 

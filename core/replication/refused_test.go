@@ -52,15 +52,21 @@ func TestLongRefusal(t *testing.T) {
 		if _, is := c.Op.(peer.WriteDocs); !is {
 			return nil
 		}
-		refusal := peer.Refusal{ID: "doc0", Rev: "1-a", Error: "forbidden", Reason: words}
-		return &peer.Reply{Result: peer.Written{Refused: []peer.Refusal{refusal}}}
+		return &peer.Reply{Failure: &peer.Failure{
+			Side: peer.Target, Kind: peer.Status, Status: 413, Error: words, Reason: words,
+		}}
 	}
 	w.refuses["doc0"] = true
 	w.begin()
 	w.wantEnd(Completed, "")
 	listed := w.list[peerRev{"doc0", "1-a"}]
-	if listed == nil || len(listed.Reason) != maxRefusalText+len("...") || !utf8.ValidString(listed.Reason) {
-		t.Errorf("listed %+v", listed)
+	if listed == nil {
+		t.Fatal("the document is not listed")
+	}
+	for _, text := range []string{listed.Error, listed.Reason} {
+		if len(text) != maxRefusalText+len("...") || !utf8.ValidString(text) {
+			t.Errorf("listed %+v", listed)
+		}
 	}
 }
 
@@ -151,6 +157,21 @@ func TestPausesOfRefusedDocuments(t *testing.T) {
 	}
 	if n := len(copiesOf(w, "doc3", 24*time.Hour)); n > 0 {
 		t.Errorf("%d copies after that", n)
+	}
+}
+
+// TestAttemptsAreSpread: runs that meet the same refusals at one moment do not try all of them again at one moment.
+func TestAttemptsAreSpread(t *testing.T) {
+	moments := map[time.Duration]bool{}
+	for run := range 5 {
+		w := refusing(t, spec.RetryRefused)
+		w.plan.Continuous, w.plan.Seed = true, uint64(100*run)
+		w.begin()
+		at := copiesOf(w, "doc3", 15*time.Minute)
+		moments[at[len(at)-1]] = true
+	}
+	if len(moments) < 3 {
+		t.Errorf("five runs tried at %v", moments)
 	}
 }
 

@@ -49,7 +49,7 @@ func ReferencesIn(body ejson.Value) (names []string) {
 		headers, _ := endpoint.Get("headers")
 		auth, _ := endpoint.Get("auth")
 		basic, _ := auth.Get("basic")
-		for _, m := range slices.Concat(headers.Members, basic.Members) {
+		for _, m := range slices.Concat(headers.Members, basic.Members, auth.Members) {
 			if name, has := m.Value.Get("secret"); has {
 				names = append(names, name.Text)
 			}

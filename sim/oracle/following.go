@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"couchrelay/core/follow"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/peer"
 	"couchrelay/sim/world"
@@ -33,6 +34,8 @@ var followingSubject = subject{
 			"or says why not, or that another replicator has completed it."},
 		{"L15", "Once all trouble is over, the documents of a followed database say which jobs are over, and how."},
 		{"L16", "Once all trouble is over, no document is in a mirror that is not in the followed database."},
+		{"L18", "Once all trouble is over, operators are told of no followed database that it has an error, " +
+			"waits, or has changes or states to come."},
 	},
 	begin: func(c *chronicle) {
 		f := &following{c, map[string]bool{}, map[string]int{}, map[string]int{}}
@@ -163,7 +166,7 @@ func (f *following) checkDocuments() {
 	}
 }
 
-// unsettled is what is not done yet of what followed databases ask for: L14 to L16.
+// unsettled is what is not done yet of what followed databases ask for: L14 to L16, and L18.
 func (f *following) unsettled() *Violation {
 	for _, one := range f.w.Followings() {
 		if one.DB() == nil {
@@ -173,6 +176,16 @@ func (f *following) unsettled() *Violation {
 			if why := f.behind(one, id); why != nil {
 				return why
 			}
+		}
+	}
+	views, err := follow.List(f.w.Present(), f.w.FollowStore())
+	if err != nil {
+		f.unreadable("followed databases", err)
+	}
+	for _, v := range views {
+		if v.Errors > 0 || v.Error+v.Reason != "" || v.Due != 0 || v.Behind > 0 || v.States > 0 {
+			return missed("L18", "operators are told of %s: %d errors, the last %q (%s), the next attempt at %d, "+
+				"%d changes and %d states to come", v.ID(), v.Errors, v.Error, v.Reason, v.Due, v.Behind, v.States)
 		}
 	}
 	return nil

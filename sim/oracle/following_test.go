@@ -171,6 +171,9 @@ func TestFollowing(t *testing.T) {
 				r.pass(1e9)
 			}
 		}, "S84", ""},
+		{"an error that is told", func(r *rig, f *world.Following) {
+			world.FailFollowed(r.w, f)
+		}, "", "L18"},
 		{"a write without the job", func(r *rig, f *world.Following) {
 			r.see(world.FollowCalls{Node: r.node(1), Worker: "n1/1", Of: f, Op: peer.EditDocs{}})
 		}, "S85", ""},

@@ -66,3 +66,18 @@ func calmly(w *World, f func(kv.Tx) error) {
 	w.users.untilDone(f)
 	w.emit(Stepped{})
 }
+
+// FailFollowed has a worker take a followed database up, and give it back with an error.
+func FailFollowed(w *World, f *Following) {
+	do := func(q follow.Request) (result follow.Result) {
+		calmly(w, func(tx kv.Tx) (err error) {
+			result, err = follow.Perform(tx, w.follows.store, q, w.Engine.Now())
+			return err
+		})
+		return result
+	}
+	do(follow.Join{Worker: "w"})
+	got := do(follow.Accept{Worker: "w", Batch: 1, Max: 1, Known: []string{f.ID()}})
+	held := got.(follow.Accepted).Jobs[0].Held
+	do(follow.Release{Held: held, Errors: 1, Error: "connect_failed", Reason: "no connection"})
+}
