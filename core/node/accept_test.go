@@ -32,6 +32,28 @@ func TestAcceptOfLargeRecords(t *testing.T) {
 	w.audit()
 }
 
+// TestLongNames: jobs of documents with the longest names, in which a byte takes two in a key, run, and come back when
+// their worker is lost, though many of them do not fit into one transaction.
+func TestLongNames(t *testing.T) {
+	w := newWorld(t)
+	const some = 101 // more than are taken, or given back, at once
+	for i := range some {
+		name := fmt.Sprint(strings.Repeat("\x00", 4000), i)
+		w.put(name, fmt.Sprintf(`{"source":"http://h/a%d","target":"http://h/b"}`, i))
+	}
+	one := w.start("n1", nil)
+	w.pass(time.Minute)
+	two := w.start("n2", nil)
+	one.paused = true
+	w.pass(w.handoverBound() + time.Minute)
+	for _, d := range []*driven{one, two} {
+		if len(d.running) != some || slices.Contains(d.notes, "store_error") {
+			t.Errorf("%s: %d of %d jobs run; %v", d.name, len(d.running), some, d.texts)
+		}
+	}
+	w.audit()
+}
+
 // TestLookAtManyJobs: a worker compares its list with its runs in a moment, since nothing else goes on meanwhile.
 func TestLookAtManyJobs(t *testing.T) {
 	w := newWorld(t)
