@@ -164,3 +164,25 @@ func TestChargesAfterSetBack(t *testing.T) {
 		t.Errorf("charged %s of 20 minutes", got)
 	}
 }
+
+// TestChargesAfterALongPause: a process stood still for so many intervals that their charges do not fit into one
+// transaction. They are stored all the same, and the node can leave.
+func TestChargesAfterALongPause(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	n := w.start("n1", func(c *Config) { c.UsageInterval = 100 * time.Millisecond })
+	w.pass(time.Second)
+	n.paused = true
+	w.pass(3 * time.Hour)
+	n.paused = false
+	w.pass(time.Second)
+	if slices.Contains(n.notes, "store_error") {
+		t.Errorf("%v", n.texts)
+	}
+	n.step(Drain{})
+	n.stopAll()
+	w.pass(time.Second)
+	if !n.exited {
+		t.Error("the node did not leave")
+	}
+}

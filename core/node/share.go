@@ -35,6 +35,10 @@ type share struct {
 // set back.
 const ledgerMemory = time.Hour
 
+// chargesAtOnce bounds the charges of one transaction. A process that stood still for a day has one for each interval
+// and account of that day.
+const chargesAtOnce = 500
+
 // turn brings a run that ends up to date and returns how its time counts.
 func (n *Node) turn(r *run) jobstore.Turn {
 	n.charge(r)
@@ -103,13 +107,16 @@ func (n *Node) storeCharges() bool {
 	}
 	due := n.share.ledger.Due(n.cfg.Worker)
 	if len(due) > 0 {
-		n.ask(Charge{Charges: due})
+		n.ask(Charge{Charges: due[:min(len(due), chargesAtOnce)]})
 	}
 	return len(due) == 0
 }
 
 func (n *Node) charged(q Charge) {
 	n.share.ledger.Stored(q.Charges, n.clock.Wall.Add(-ledgerMemory))
+	if len(q.Charges) == chargesAtOnce {
+		n.storeCharges() // there may be more
+	}
 }
 
 // rotateDue begins a survey, once in an interval. Its answer makes the rotation.
