@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/replication"
 )
@@ -184,5 +185,25 @@ func TestChargesAfterALongPause(t *testing.T) {
 	w.pass(time.Second)
 	if !n.exited {
 		t.Error("the node did not leave")
+	}
+}
+
+// TestChargesOfLongIntervals: what a run uses adds to what was stored of the same interval, though that was hours ago.
+func TestChargesOfLongIntervals(t *testing.T) {
+	w := newWorld(t)
+	const day = 24 * time.Hour
+	sharing := jobstore.DefaultSharing()
+	sharing.Follow(time.Minute, day)
+	w.do(func(tx kv.Tx) error { return w.s.Share(tx, sharing, w.now) })
+	w.putMany(1, true)
+	n := w.start("n1", func(c *Config) {
+		c.UsageInterval, c.PollInterval, c.ActivityTimeout = day, time.Minute, 10*time.Minute
+	})
+	w.pass(5 * day)
+	n.step(Drain{})
+	n.stopAll()
+	w.pass(time.Second)
+	if got := w.used("_replicator"); got < 5*day {
+		t.Errorf("charged %s of five days", got)
 	}
 }

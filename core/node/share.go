@@ -29,9 +29,9 @@ type share struct {
 	warned   bool // the log was told that priority_coeff is too low, and it still is
 }
 
-// ledgerMemory is how long the ledger keeps a charge after it was stored. What the store has of a charge
-// only grows, so a charge that is forgotten too early would begin at 0 again, and what is added to it would
-// be lost. Until an interval is over its runs add to it, and so they do once more when the wall clock is
+// ledgerMemory is how long after the end of its interval the ledger keeps a charge that was stored. What the store
+// has of a charge only grows, so a charge that is forgotten too early would begin at 0 again, and what is added to
+// it would be lost. Until an interval is over its runs add to it, and so they do once more when the wall clock is
 // set back.
 const ledgerMemory = time.Hour
 
@@ -113,7 +113,7 @@ func (n *Node) storeCharges() bool {
 }
 
 func (n *Node) charged(q Charge) {
-	n.share.ledger.Stored(q.Charges, n.clock.Wall.Add(-ledgerMemory))
+	n.share.ledger.Stored(q.Charges, n.clock.Wall.Add(-n.cfg.usageInterval()-ledgerMemory))
 	if len(q.Charges) == chargesAtOnce {
 		n.storeCharges() // there may be more
 	}
