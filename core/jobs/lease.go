@@ -158,6 +158,10 @@ func (q *Queue) Leases(r kv.Reader) ([]Lease, error) {
 	return list, nil
 }
 
+// expireKeys bounds the bytes of the keys in a worker's list that one transaction of Expire takes, if that is more than
+// one job: it writes some twenty times as many, since ids, which may be long, are in many keys.
+const expireKeys = 100_000
+
 // Expire takes the jobs of a worker away and makes them ready again, up to limit in one transaction; done
 // reports that none is left and the worker is forgotten. A monitor passes the beat that stood still for the
 // activity timeout, and nothing happens if the worker has sent another one since: the beat is read so that
@@ -187,7 +191,11 @@ func (q *Queue) Expire(tx kv.Tx, worker string, beat *[10]byte, limit int) (done
 		return false, err
 	}
 	var ids []string
+	size := 0
 	for _, row := range rows[:min(len(rows), limit)] {
+		if size += len(row.Key); size > expireKeys && len(ids) > 0 {
+			break
+		}
 		_, id, err := q.Keys.scanOwned(row.Key)
 		if err != nil {
 			return false, err
@@ -200,7 +208,7 @@ func (q *Queue) Expire(tx kv.Tx, worker string, beat *[10]byte, limit int) (done
 			return false, err
 		}
 	}
-	if len(rows) > limit {
+	if len(rows) > len(ids) {
 		return false, nil
 	}
 	tx.Clear(q.Keys.Worker.Pack(worker))

@@ -3,8 +3,6 @@ package jobstore
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"testing"
 
 	"couchrelay/core/docs"
@@ -86,11 +84,11 @@ func (b *bench) put(id, body string, by Writer) *docs.Error {
 		if err != nil {
 			return err
 		}
-		raw := fmt.Sprintf(`{"_id":%q,%s`, id, strings.TrimPrefix(body, "{"))
-		doc, err := docs.ParseDocument([]byte(raw), docs.ReplicationMembers...)
+		doc, err := docs.ParseDocument([]byte(body), docs.ReplicationMembers...)
 		if err != nil {
 			return err
 		}
+		doc.ID = id
 		if old, err := db.Read(id, docs.Want{Deleted: true}); err == nil && (doc.Rev == revtree.Rev{}) {
 			doc.Rev = old.Rev
 		}

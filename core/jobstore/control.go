@@ -2,7 +2,6 @@ package jobstore
 
 import (
 	"cmp"
-	"slices"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/jobs"
@@ -12,15 +11,12 @@ import (
 // does one that completed without documents that its target refused: a new job is made of its document, whose
 // terminal state goes, or of its request. It reports whether there was anything to end. Documents that the target
 // refused are tried again as well. Crashes are still counted, so that the next one is followed by a longer wait.
-//
-// An attempt whose commit has an unknown outcome is repeated. If it did commit, the job may have crashed or failed
-// again since: that is another wait, or another end, which the user did not mean.
 func (o Operator) Retry(jobID, reason string) (changed bool, err error) {
 	j, rec, err := readJob(o.Store, o.Tx, jobID)
 	switch {
 	case err != nil || j == nil:
 		return false, err
-	case o.hasRetried(rec):
+	case o.hasGiven(rec, "retried"):
 		return true, nil
 	case rec.State == Failed:
 		return o.runAgain(jobID, rec, reason)
@@ -46,11 +42,6 @@ func (o Operator) Retry(jobID, reason string) (changed bool, err error) {
 		return true, o.lots().unpark(j, rec, 0)
 	}
 	return true, o.lots().save(j, rec)
-}
-
-// hasRetried reports whether an earlier attempt of this order has committed.
-func (o Operator) hasRetried(rec *Record) bool {
-	return slices.ContainsFunc(rec.History, func(e Event) bool { return e.Type == "retried" && e.At == o.Now })
 }
 
 // barred is why a job does not run though its wait may be over; nil if nothing keeps it from running.
@@ -141,9 +132,11 @@ func (o Operator) Reset(jobID, reason string) (changed bool, err error) {
 	switch {
 	case err != nil || j == nil:
 		return false, err
+	case o.hasGiven(rec, "reset"):
+		return false, nil
 	case rec.State.Terminal():
 		return false, isOver(rec)
-	case rec.Reset == o.Now, rec.Reset != 0 && j.State != jobs.Running:
+	case rec.Reset != 0 && j.State != jobs.Running:
 		return false, nil
 	}
 	rec.Reset, rec.Stats = o.Now, Stats{}

@@ -2,6 +2,7 @@ package jobstore
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -108,6 +109,47 @@ func TestRetryRepeated(t *testing.T) {
 		}
 		b.now = b.now.Add(time.Second)
 		b.retry(id)
+	}
+}
+
+// TestOrdersRepeated: an order whose commit had an unknown outcome is repeated, and undoes nothing that another user,
+// or the job's run, has done since.
+func TestOrdersRepeated(t *testing.T) {
+	type act = func(*bench, Work)
+	pause := func(b *bench, w Work) { b.pause(w.JobID) }
+	resume := func(b *bench, w Work) {
+		if _, obstacle := b.give(func(o Operator) (bool, error) { return o.Resume(w.JobID, "") }); obstacle != "" {
+			t.Error(obstacle)
+		}
+	}
+	reset := func(b *bench, w Work) { b.reset(w.JobID) }
+	completes := func(b *bench, w Work) {
+		b.end(w, func(h Owned) error { return h.Complete(crash, Turn{Place: w.Place}) })
+	}
+	startsOver := func(b *bench, w Work) {
+		order := b.record(w.JobID).Reset
+		b.end(w, func(h Owned) error { h.Reset = order; return h.Progress(Stats{DocsRead: 7}) })
+	}
+	for name, c := range map[string]struct{ before, order, since act }{
+		"pause":                        {resume, pause, resume},
+		"resume":                       {pause, resume, pause},
+		"resume of one that completes": {pause, resume, completes},
+		"reset":                        {pause, reset, startsOver},
+	} {
+		b := newBench(t)
+		b.put("r", simple, admin)
+		w := b.accept()
+		c.before(b, w)
+		b.now = b.now.Add(time.Second)
+		first := b.now
+		c.order(b, w)
+		b.now = b.now.Add(time.Second)
+		c.since(b, w)
+		was := b.record(w.JobID)
+		b.now = first
+		if c.order(b, w); !reflect.DeepEqual(b.record(w.JobID), was) {
+			t.Errorf("%s: the repetition made %+v of %+v", name, b.record(w.JobID), was)
+		}
 	}
 }
 
@@ -255,6 +297,7 @@ func TestResetOfOneShot(t *testing.T) {
 	}
 	b.end(w, func(h Owned) error { h.Reset = w.Record.Reset; return h.Complete(crash, Turn{Place: w.Place}) })
 	b.wantState(w.JobID, Completed)
+	b.now = b.now.Add(time.Second)
 	if _, obstacle := b.reset(w.JobID); obstacle != "the job is over: it is completed" {
 		t.Errorf("of one that is over: %q", obstacle)
 	}

@@ -1,6 +1,8 @@
 package jobstore
 
 import (
+	"slices"
+
 	"couchrelay/core/instant"
 	"couchrelay/core/kv"
 	"couchrelay/core/spec"
@@ -30,6 +32,12 @@ func (o Operator) note(rec *Record, event, reason string) {
 	rec.note(o.Store.Config.MaxHistory, Event{Type: event, At: o.Now, Reason: reason, By: o.By})
 }
 
+// hasGiven reports whether an earlier attempt of this order on the job, whose event is named, has committed. What
+// became of the job since, by another order or by its own run, is not to be undone by a repetition.
+func (o Operator) hasGiven(rec *Record, event string) bool {
+	return slices.ContainsFunc(rec.History, func(e Event) bool { return e.Type == event && e.At == o.Now })
+}
+
 // Pause has a job that is not over stop, or not begin, until it is resumed. It reports whether that is new: a job
 // that is paused already keeps its first pause. A running job is paused once its run has stopped.
 func (o Operator) Pause(jobID, reason string) (changed bool, err error) {
@@ -37,6 +45,8 @@ func (o Operator) Pause(jobID, reason string) (changed bool, err error) {
 	switch {
 	case err != nil || j == nil:
 		return false, err
+	case o.hasGiven(rec, "paused"):
+		return false, nil
 	case rec.State.Terminal():
 		return false, isOver(rec)
 	case rec.Pause != nil:
@@ -54,6 +64,8 @@ func (o Operator) Resume(jobID, reason string) (changed bool, err error) {
 	switch {
 	case err != nil || j == nil:
 		return false, err
+	case o.hasGiven(rec, "resumed"):
+		return false, nil
 	case rec.State.Terminal():
 		return false, isOver(rec)
 	case rec.PausedByDocument:

@@ -109,22 +109,21 @@ func (h Owned) list(rec *Record, findings []replication.Finding) error {
 		rec.Refused = &RefusedDocs{}
 	}
 	rec.Refused.Of = rec.BaseID
-	of := h.s.Keys.Refused.Sub(h.jobID)
 	keys := make([][]byte, 0, len(findings))
 	for _, f := range findings {
-		if fits(f) {
-			keys = append(keys, of.Pack(f.ID, f.Rev))
+		if key := h.refusalKey(f); key != nil {
+			keys = append(keys, key)
 		}
 	}
 	h.tx.Prefetch(keys, nil)
 	for _, f := range findings {
-		if !fits(f) {
+		key := h.refusalKey(f)
+		if key == nil {
 			if !f.Over {
 				rec.Refused.Beyond++
 			}
 			continue
 		}
-		key := of.Pack(f.ID, f.Rev)
 		old, err := h.tx.Get(key)
 		if err != nil {
 			return err
@@ -151,8 +150,17 @@ func (h Owned) list(rec *Record, findings []replication.Finding) error {
 	return nil
 }
 
-// fits reports whether a finding can be a row of the list, or is about one.
-func fits(f replication.Finding) bool { return len(f.ID)+len(f.Rev) <= maxRefusedName }
+// refusalKey is the key of the row that a finding is about; nil if the list can have no such row.
+func (h Owned) refusalKey(f replication.Finding) []byte {
+	if len(f.ID)+len(f.Rev) > maxRefusedName {
+		return nil
+	}
+	key := h.s.Keys.Refused.Pack(h.jobID, f.ID, f.Rev)
+	if len(key) > kv.MaxKeySize { // the job's id may be long, too
+		return nil
+	}
+	return key
+}
 
 func (r *Refusal) encode() []byte {
 	b, err := json.Encode(r)

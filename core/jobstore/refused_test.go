@@ -128,6 +128,20 @@ func TestManyRefused(t *testing.T) {
 	}
 }
 
+// TestRefusalWithLongNames: a refused document whose row would have too long a key, with the name of the job's document
+// in it, is counted only, and later ones are listed.
+func TestRefusalWithLongNames(t *testing.T) {
+	b := newBench(t)
+	long := strings.Repeat("\x00", 4000)
+	b.put(long, refusing, admin)
+	w := b.accept()
+	b.list(w, 1, refusalOf(strings.Repeat("\x00", 1500), false), refusalOf("a", false))
+	b.list(w, 2, refusalOf(strings.Repeat("\x00", 1500), true))
+	if rows := b.listed(w.JobID); len(rows) != 1 || b.record(w.JobID).Refused.Beyond != 1 {
+		t.Errorf("listed %q; %+v", rows, b.record(w.JobID).Refused)
+	}
+}
+
 // TestListGoesWithTheCheckpoint: the list stays over edits and new runs of a document, and is forgotten with the
 // document, or when it replicates something else.
 func TestListGoesWithTheCheckpoint(t *testing.T) {

@@ -30,6 +30,10 @@ type Work struct {
 // can read in its time.
 const acceptBytes = 2 << 20
 
+// keyBytes is how many bytes an accepted job writes for each byte of its id, at most: the id is in many keys with their
+// conflict ranges, and a zero byte takes two there.
+const keyBytes = 50
+
 // Taken is the result of an accept; see jobs.Taken.
 type Taken struct {
 	Work   []Work
@@ -88,7 +92,7 @@ type taking struct {
 
 func (t *taking) read(j *jobs.Job) error {
 	w, n, err := t.s.work(t.tx, j)
-	t.last, t.size = w, t.size+n
+	t.last, t.size = w, t.size+n+keyBytes*len(j.ID)
 	return err
 }
 

@@ -159,6 +159,26 @@ func TestJobTakenUnheard(t *testing.T) {
 	}
 }
 
+// TestJobsTakenUnheard: all jobs of an accept that the node never heard of run at once. The first of them uses up the
+// number of the accept, so no other accept would bring the rest.
+func TestJobsTakenUnheard(t *testing.T) {
+	w := newWorld(t)
+	n := w.start("n1", nil)
+	w.pass(time.Second)
+	const some = 5
+	w.putMany(some, true)
+	w.do(func(tx kv.Tx) error {
+		_, err := w.s.Accept(tx, n.worker, "n1", jobs.Demand{Batch: n.batch, Max: some}, w.now)
+		return err
+	})
+	n.lookOwned()
+	n.step(Wake{})
+	w.pass(10 * time.Second)
+	if n.Running() != some || count(n.notes, "resumed") != some {
+		t.Errorf("%d run, notes %v", n.Running(), n.notes)
+	}
+}
+
 // TestJobTakenLate: a job that an early accept takes when others have brought jobs since runs, and the node
 // goes on to take jobs under new numbers, so that none comes twice.
 func TestJobTakenLate(t *testing.T) {

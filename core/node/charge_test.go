@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/replication"
 )
@@ -162,5 +163,47 @@ func TestChargesAfterSetBack(t *testing.T) {
 	w.pass(time.Second)
 	if got := w.used("_replicator"); got != 20*time.Minute {
 		t.Errorf("charged %s of 20 minutes", got)
+	}
+}
+
+// TestChargesAfterALongPause: a process stood still for so many intervals that their charges do not fit into one
+// transaction. They are stored all the same, and the node can leave.
+func TestChargesAfterALongPause(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	n := w.start("n1", func(c *Config) { c.UsageInterval = 100 * time.Millisecond })
+	w.pass(time.Second)
+	n.paused = true
+	w.pass(3 * time.Hour)
+	n.paused = false
+	w.pass(time.Second)
+	if slices.Contains(n.notes, "store_error") {
+		t.Errorf("%v", n.texts)
+	}
+	n.step(Drain{})
+	n.stopAll()
+	w.pass(time.Second)
+	if !n.exited {
+		t.Error("the node did not leave")
+	}
+}
+
+// TestChargesOfLongIntervals: what a run uses adds to what was stored of the same interval, though that was hours ago.
+func TestChargesOfLongIntervals(t *testing.T) {
+	w := newWorld(t)
+	const day = 24 * time.Hour
+	sharing := jobstore.DefaultSharing()
+	sharing.Follow(time.Minute, day)
+	w.do(func(tx kv.Tx) error { return w.s.Share(tx, sharing, w.now) })
+	w.putMany(1, true)
+	n := w.start("n1", func(c *Config) {
+		c.UsageInterval, c.PollInterval, c.ActivityTimeout = day, time.Minute, 10*time.Minute
+	})
+	w.pass(5 * day)
+	n.step(Drain{})
+	n.stopAll()
+	w.pass(time.Second)
+	if got := w.used("_replicator"); got < 5*day {
+		t.Errorf("charged %s of five days", got)
 	}
 }

@@ -189,13 +189,14 @@ func (n *Node) onOwned(c *call, o Owned) {
 	if len(missing) > 0 && !n.accepting {
 		n.accepting = true
 		// Reached: an accept whose outcome was never learned had taken a job
-		n.ask(Resume{missing[0]}) // one at a time; the next list finds the next one
+		n.ask(Resume{missing[0]}) // one at a time; see onResumed
 	}
 }
 
 // onResumed starts the run of a job that this worker turned out to hold. If the job was taken away
 // meanwhile, the request was halted, and there is nothing to do. The number of the accept that took the job is
-// used up: another accept with that number would bring the job once more.
+// used up: another accept with that number would bring the job once more. So the other jobs of that accept come
+// through here, too, and the node looks for the next one at once.
 func (n *Node) onResumed(e Done) {
 	invariant.Check(n.accepting, oneAccept)
 	n.accepting = false
@@ -203,6 +204,7 @@ func (n *Node) onResumed(e Done) {
 		n.note("resumed", e.Result.(Accepted).Work[0].JobID, "an accept of unknown outcome had taken it")
 		n.batch = max(n.batch, e.Result.(Accepted).Work[0].Lock.Batch+1)
 		n.startRun(e.Result.(Accepted).Work[0], 0)
+		n.lookOwned()
 	}
 }
 

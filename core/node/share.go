@@ -29,11 +29,15 @@ type share struct {
 	warned   bool // the log was told that priority_coeff is too low, and it still is
 }
 
-// ledgerMemory is how long the ledger keeps a charge after it was stored. What the store has of a charge
-// only grows, so a charge that is forgotten too early would begin at 0 again, and what is added to it would
-// be lost. Until an interval is over its runs add to it, and so they do once more when the wall clock is
+// ledgerMemory is how long after the end of its interval the ledger keeps a charge that was stored. What the store
+// has of a charge only grows, so a charge that is forgotten too early would begin at 0 again, and what is added to
+// it would be lost. Until an interval is over its runs add to it, and so they do once more when the wall clock is
 // set back.
 const ledgerMemory = time.Hour
+
+// chargesAtOnce bounds the charges of one transaction. A process that stood still for a day has one for each interval
+// and account of that day.
+const chargesAtOnce = 500
 
 // turn brings a run that ends up to date and returns how its time counts.
 func (n *Node) turn(r *run) jobstore.Turn {
@@ -103,13 +107,16 @@ func (n *Node) storeCharges() bool {
 	}
 	due := n.share.ledger.Due(n.cfg.Worker)
 	if len(due) > 0 {
-		n.ask(Charge{Charges: due})
+		n.ask(Charge{Charges: due[:min(len(due), chargesAtOnce)]})
 	}
 	return len(due) == 0
 }
 
 func (n *Node) charged(q Charge) {
-	n.share.ledger.Stored(q.Charges, n.clock.Wall.Add(-ledgerMemory))
+	n.share.ledger.Stored(q.Charges, n.clock.Wall.Add(-n.cfg.usageInterval()-ledgerMemory))
+	if len(q.Charges) == chargesAtOnce {
+		n.storeCharges() // there may be more
+	}
 }
 
 // rotateDue begins a survey, once in an interval. Its answer makes the rotation.

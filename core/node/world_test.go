@@ -174,10 +174,11 @@ func (w *world) put(id, body string) {
 		if err != nil {
 			return err
 		}
-		doc, err := docs.ParseDocument([]byte(fmt.Sprintf(`{"_id":%q,%s`, id, body[1:])), docs.ReplicationMembers...)
+		doc, err := docs.ParseDocument([]byte(body), docs.ReplicationMembers...)
 		if err != nil {
 			return err
 		}
+		doc.ID = id
 		if old, err := db.Read(id, docs.Want{Deleted: true}); err == nil {
 			doc.Rev = old.Rev
 		}
