@@ -175,17 +175,18 @@ func (b *batch) load(edits []Edit) error {
 func (b *batch) save() error {
 	var delta counts
 	slices.SortFunc(b.changed, func(x, y *record) int { return cmp.Compare(x.change, y.change) })
-	var last *record
+	var last *record // of those that this transaction had not written before: they come after all others
 	for _, r := range b.changed {
+		first := !r.here
 		if err := b.db.saveRecord(r, &delta); err != nil {
 			return err
 		}
-		if last == nil || r.ordinal >= last.ordinal {
+		if first {
 			last = r
 		}
 	}
+	delta.addTo(b.db)
 	if last != nil {
-		delta.addTo(b.db)
 		b.db.tx.SetVersionstampedValue(b.db.key(keySeq), pendingSeq(last.ordinal, tieOf(last.id), ""))
 	}
 	return nil
