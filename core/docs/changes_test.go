@@ -251,3 +251,20 @@ func TestWrittenAgainInOneTransaction(t *testing.T) {
 		t.Errorf("up to the update sequence the feed has %s", got)
 	}
 }
+
+// TestForgottenHistoryComesAgain: a known revision comes again, with a history of which the database has forgotten all
+// but the end, as it does now. That is no change.
+func TestForgottenHistoryComesAgain(t *testing.T) {
+	w := newWorld(t)
+	must(t, w, func(db *Database) (int, error) { return 0, db.SetRevsLimit(2) })
+	raw := `{"_id":"a","_revisions":{"start":4,"ids":["d","c","b","a"]}}`
+	w.replicate(t, raw)
+	before := w.info(t)
+	if again := w.update(t, replicated(t, raw))[0]; again.Changed || w.info(t) != before {
+		t.Errorf("%+v; the database is %+v, was %+v", again, w.info(t), before)
+	}
+	want := `{"_id":"a","_rev":"4-d","_revisions":{"start":4,"ids":["d","c"]}}`
+	if got := w.get(t, "a", Want{}, Format{Revisions: true}); got != want {
+		t.Errorf("the document is %s", got)
+	}
+}

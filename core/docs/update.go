@@ -307,11 +307,13 @@ func (b *batch) merge(r *record, d *Document) (bool, error) {
 		return false, BadRequest("When `new_edits: false`, the document needs `_rev` or `_revisions` specified")
 	}
 	if r.tree.Has(d.Rev) {
+		before := r.tree.Append(nil)
 		done := r.tree.Insert(d.Rev, d.Ancestors, revtree.Leaf{}) // the history may be new
-		if done.Changed {
-			b.touch(r)
+		if r.tree.Stem(b.db.RevsLimit); bytes.Equal(before, r.tree.Append(nil)) {
+			return false, nil
 		}
-		return done.Changed, b.drop(r, done.Superseded)
+		b.touch(r)
+		return true, b.drop(r, done.Superseded)
 	}
 	var near *Document
 	for i, id := range d.Ancestors {
