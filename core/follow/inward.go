@@ -261,12 +261,17 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 	switch {
 	case state == own, slices.Contains(old.sent(), state), kept, own == noState && !over(body):
 		// Reached: a change of the followed database is a write of ours
+		if slices.Contains(old.sent(), state) && now.Over == "" {
+			now.Over = old.Rev // a backup may have the document so
+		}
 		if state != old.Sent {
 			now.Sent, now.Was = old.Sent, old.Was
 		}
-		if state != own {
-			a.again(d.ID)
+		if state == own {
+			a.arrived(d.ID, now)
+			return nil
 		}
+		a.again(d.ID)
 	default:
 		a.write(i, m) // a user has removed the state, or another replicator has written one
 	}
@@ -316,6 +321,14 @@ func stateIn(db *docs.Database, id string) (members []ejson.Member, digest strin
 
 func (a *applying) write(i int, m jobstore.Mirrored) {
 	a.writes, a.places = append(a.writes, m), append(a.places, i)
+}
+
+// arrived has a row written of a document that the feed has brought with the state that the mirror has.
+func (a *applying) arrived(id string, r row) {
+	a.rows = append(a.rows, func() {
+		a.s.Keys.put(a.tx, a.job, id, r)
+		a.tx.Clear(a.s.Keys.due(a.job, id))
+	})
 }
 
 // note has a row written with its document.
