@@ -174,7 +174,7 @@ func (in *inward) reply(c *call, reply peer.Reply) {
 			in.run.out.again() // a backup may have no state that was written, and all changes that are known
 		}
 		got := reply.Result.(peer.Opened)
-		if in.proof.last = got.UpdateSeq; in.end {
+		if in.proof.last = got.UpdateSeq; in.end || in.proof.goal == "" {
 			in.proof.goal = in.proof.last
 		}
 		switch now := got.InstanceStartTime; {
@@ -270,6 +270,13 @@ func (in *inward) read(c *call, op peer.ReadChanges, reply peer.Reply) {
 		in.run.fail(op, f)
 		return
 	}
+	if op.Wait && len(got.Rows) >= op.Limit {
+		// Reached: a long poll has brought as many changes as it may
+		// There are others. They are read as when a run begins, after an opening that tells where the feed ends: a
+		// backup that is put back meanwhile may have changes before these, which later ones had hidden.
+		in.verify, in.end, in.wait, in.proof.goal = true, false, false, ""
+		return
+	}
 	last := map[string]int{}
 	for i, row := range got.Rows {
 		last[row.ID] = i
@@ -301,7 +308,7 @@ func (in *inward) read(c *call, op peer.ReadChanges, reply peer.Reply) {
 	} else if in.wait && len(got.Rows) == 0 { // a server that answers long polls at once
 		in.pause = in.run.w.now.Add(stalePause)
 	}
-	in.flush = len(in.rows) == 0 && len(got.Rows) > 0
+	in.flush = len(in.rows) == 0 && (len(got.Rows) > 0 || in.end && in.run.job.Goal != "")
 }
 
 // cut reports whether a long poll was ended by something on the way.

@@ -125,3 +125,37 @@ func TestRestoredBeforeAnyRequest(t *testing.T) {
 		}
 	}
 }
+
+// TestRestoredWithinBacklog: more changes come than a long poll brings, and the database is put back before all are
+// read. A change that a lost one had hidden, before those that were read, is not missed.
+func TestRestoredWithinBacklog(t *testing.T) {
+	for reads := 2; reads <= 4; reads++ {
+		w := newWorld(t)
+		w.store.Pages.Read = 3
+		w.write("d", one)
+		w.start()
+		w.settle(10 * time.Second)
+		w.write("d", other)
+		for i := range 6 {
+			w.write(fmt.Sprint("n", i), fmt.Sprintf(`{"source":"http://a/x","target":"http://b/n%d"}`, i))
+		}
+		backup := w.couch.backup()
+		w.write("d", one)
+		n := 0
+		w.fault = func(op peer.Op) fault {
+			if _, is := op.(peer.ReadChanges); is {
+				if n++; n == reads {
+					w.restore(backup)
+				}
+			}
+			return ""
+		}
+		w.settle(11 * time.Minute)
+		if target := w.target("d"); target != "http://b/y/" {
+			t.Errorf("put back before read %d: the job of d copies to %s", reads, target)
+		}
+		if goal := w.followed().Goal; goal != "" {
+			t.Errorf("all is read, and the goal is %s", goal)
+		}
+	}
+}
