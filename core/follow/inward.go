@@ -223,8 +223,7 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 	}
 	before := old != nil && old.Over == d.Rev
 	if old != nil && (old.Rev == d.Rev || before && old.Was != "") {
-		a.unchanged(d, *old)
-		return nil
+		return a.unchanged(d, *old)
 	}
 	body, digest, state, err := split(d.Body)
 	m := jobstore.Mirrored{ID: d.ID, Body: body, Refusal: d.Refusal}
@@ -280,17 +279,25 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 }
 
 // unchanged notes a document that is as old says, or as it was before that.
-func (a *applying) unchanged(d Incoming, old row) {
-	seen := old
+func (a *applying) unchanged(d Incoming, old row) error {
+	seen, arrived := old, false
 	seen.Epoch = a.epoch
+	if old.Rev == d.Rev && old.Over != "" && old.Sent == "" {
+		own, err := a.own(d.ID)
+		if err != nil {
+			return err
+		}
+		arrived = own == old.State
+	}
 	a.rows = append(a.rows, func() {
 		if seen != old {
 			a.s.Keys.put(a.tx, a.job, d.ID, seen)
 		}
-		if old.Rev == d.Rev && old.Over != "" && old.Sent == "" { // the state that was written last is there
+		if arrived {
 			a.tx.Clear(a.s.Keys.due(a.job, d.ID))
 		}
 	})
+	return nil
 }
 
 // again has the state of a document written back.
