@@ -221,8 +221,7 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 		})
 		return nil
 	}
-	before := old != nil && old.Over == d.Rev
-	if old != nil && (old.Rev == d.Rev || before && old.Was != "") {
+	if old != nil && old.Rev == d.Rev {
 		return a.unchanged(d, *old)
 	}
 	body, digest, state, err := split(d.Body)
@@ -242,7 +241,10 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 		a.note(d.ID, now)
 		return nil
 	}
-	if before {
+	switch before := old.Over == d.Rev; {
+	case before && old.Was != "":
+		return a.unchanged(d, *old)
+	case before:
 		// Reached: a document is as it was before our state was written over it
 		// It was read before that, or the state went with a backup: the server knows.
 		if now.Sent, now.Was = old.Sent, old.State; now.Sent == "" {
