@@ -254,12 +254,14 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 		a.note(d.ID, now)
 		return nil
 	}
-	own, err := a.own(d.ID)
+	mirrored, own, err := stateIn(a.db, d.ID)
 	if err != nil {
 		return err
 	}
 	kept := state == old.State && state != noState // by a user who wrote the document as it was
 	switch {
+	case disowned(mirrored, body):
+		a.write(i, m)
 	case state == own, slices.Contains(old.sent(), state), kept, own == noState && !over(body):
 		// Reached: a change of the followed database is a write of ours
 		if slices.Contains(old.sent(), state) && now.Over == "" {
@@ -285,7 +287,7 @@ func (a *applying) unchanged(d Incoming, old row) error {
 	seen, arrived := old, false
 	seen.Epoch = a.epoch
 	if old.Rev == d.Rev && old.Over != "" && old.Sent == "" {
-		own, err := a.own(d.ID)
+		_, own, err := stateIn(a.db, d.ID)
 		if err != nil {
 			return err
 		}
@@ -308,24 +310,24 @@ func (a *applying) again(id string) {
 	a.due = true
 }
 
-// own is the digest of the state that the mirror has of a document.
-func (a *applying) own(id string) (string, error) {
-	_, state, err := stateIn(a.db, id)
-	return state, err
+// disowned reports whether a document has another owner than its mirror. One that had none gets one with our write.
+func disowned(mirrored, body ejson.Value) bool {
+	was, _ := mirrored.Get("owner")
+	is, _ := body.Get("owner")
+	return was.Kind == ejson.String && is.Text != was.Text
 }
 
-// stateIn reads the state of a document of the mirror; that of one which is not there is empty.
-func stateIn(db *docs.Database, id string) (members []ejson.Member, digest string, err error) {
+// stateIn reads a document of the mirror, and the digest of its state; that of one which is not there is empty.
+func stateIn(db *docs.Database, id string) (body ejson.Value, digest string, err error) {
 	doc, err := db.Read(id, docs.Want{})
 	if errors.Is(err, docs.ErrMissing) || errors.Is(err, docs.ErrDeleted) {
-		return nil, "", nil
+		return body, "", nil
 	}
 	if err != nil {
-		return nil, "", err
+		return body, "", err
 	}
-	body, err := ejson.Parse(doc.Body)
-	members = stateMembers(body)
-	return members, stateDigest(members), err
+	body, err = ejson.Parse(doc.Body)
+	return body, stateDigest(stateMembers(body)), err
 }
 
 func (a *applying) write(i int, m jobstore.Mirrored) {
