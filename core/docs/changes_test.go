@@ -247,3 +247,41 @@ func wantedOf(edits []Edit) (wanted []Wanted) {
 	}
 	return wanted
 }
+
+// TestWrittenAgainInOneTransaction: a transaction writes two documents, and then the first once more, as one does that
+// finds a replication invalid. The update sequence is that of the last row: a feed that ends there has both.
+func TestWrittenAgainInOneTransaction(t *testing.T) {
+	w := newWorld(t)
+	edits := []Edit{replicated(t, `{"_id":"a","_rev":"1-a"}`), replicated(t, `{"_id":"b","_rev":"1-b"}`)}
+	again := replicated(t, `{"_id":"a","_revisions":{"start":2,"ids":["a2","a"]}}`)
+	must(t, w, func(db *Database) ([]Written, error) {
+		if _, err := db.Update(edits); err != nil {
+			return nil, err
+		}
+		other, err := db.store.Open(db.tx, db.Name)
+		if err != nil {
+			return nil, err
+		}
+		return other.Update([]Edit{again})
+	})
+	if got := w.changes(t, Query{Until: w.info(t).UpdateSeq}); got != "a 2-a2, b 1-b" {
+		t.Errorf("up to the update sequence the feed has %s", got)
+	}
+}
+
+// TestForgottenHistoryComesAgain: a known revision comes again, with a history of which the database has forgotten all
+// but the end, as it does now. That is no change.
+func TestForgottenHistoryComesAgain(t *testing.T) {
+	w := newWorld(t)
+	must(t, w, func(db *Database) (int, error) { return 0, db.SetRevsLimit(2) })
+	raw := `{"_id":"a","_revisions":{"start":4,"ids":["d","c","b","a"]}}`
+	w.replicate(t, raw)
+	before := w.info(t)
+	if again := w.update(t, replicated(t, raw))[0]; again.Changed || w.info(t) != before {
+		t.Errorf("%+v; the database is %+v, was %+v", again, w.info(t), before)
+	}
+	want := `{"_id":"a","_rev":"4-d","_revisions":{"start":4,"ids":["d","c"]}}`
+	if got := w.get(t, "a", Want{}, Format{Revisions: true}); got != want {
+		t.Errorf("the document is %s", got)
+	}
+}

@@ -175,17 +175,18 @@ func (b *batch) load(edits []Edit) error {
 func (b *batch) save() error {
 	var delta counts
 	slices.SortFunc(b.changed, func(x, y *record) int { return cmp.Compare(x.change, y.change) })
-	var last *record
+	var last *record // of those that this transaction had not written before: they come after all others
 	for _, r := range b.changed {
+		first := !r.here
 		if err := b.db.saveRecord(r, &delta); err != nil {
 			return err
 		}
-		if last == nil || r.ordinal >= last.ordinal {
+		if first {
 			last = r
 		}
 	}
+	delta.addTo(b.db)
 	if last != nil {
-		delta.addTo(b.db)
 		b.db.tx.SetVersionstampedValue(b.db.key(keySeq), pendingSeq(last.ordinal, tieOf(last.id), ""))
 	}
 	return nil
@@ -306,11 +307,13 @@ func (b *batch) merge(r *record, d *Document) (bool, error) {
 		return false, BadRequest("When `new_edits: false`, the document needs `_rev` or `_revisions` specified")
 	}
 	if r.tree.Has(d.Rev) {
+		before := r.tree.Append(nil)
 		done := r.tree.Insert(d.Rev, d.Ancestors, revtree.Leaf{}) // the history may be new
-		if done.Changed {
-			b.touch(r)
+		if r.tree.Stem(b.db.RevsLimit); bytes.Equal(before, r.tree.Append(nil)) {
+			return false, nil
 		}
-		return done.Changed, b.drop(r, done.Superseded)
+		b.touch(r)
+		return true, b.drop(r, done.Superseded)
 	}
 	var near *Document
 	for i, id := range d.Ancestors {

@@ -20,6 +20,7 @@ type couch struct {
 	seq      int64
 	made     int64             // how many revisions were written so far, also those that a backup does not have
 	deny     map[string]string // by document that nobody may write: the error
+	whole    int               // the status with which an edit of the document "large" is refused, and all beside it
 	known    map[string]bool   // revisions, also those that have others behind them
 	page     int               // rows in an answer at most; 0 for as many as are asked for
 	// losersFirst names the leaves of a document that lose before the one that wins, as PouchDB may.
@@ -141,6 +142,9 @@ func (c *couch) answer(op peer.Op, f fault) (reply peer.Reply) {
 	case peer.ReadDocs:
 		reply.Result = c.read(op, f)
 	case peer.EditDocs:
+		if slices.ContainsFunc(op.Docs, func(e peer.NewEdit) bool { return c.whole != 0 && e.ID == "large" }) {
+			return peer.Reply{Failure: &peer.Failure{Kind: peer.Status, Status: c.whole}}
+		}
 		reply.Result = c.edit(op, f)
 	}
 	if f == lost {

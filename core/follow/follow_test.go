@@ -495,3 +495,33 @@ func TestLarge(t *testing.T) {
 		t.Errorf("the reason is %s", reason)
 	}
 }
+
+// TestOwnerChanges: nothing of a document changes but its owner. The job, which goes on, is that user's, and so is the
+// document of the mirror. A server that names the login of this service as the owner of a document without one changes
+// nothing.
+func TestOwnerChanges(t *testing.T) {
+	w := newWorld(t)
+	for id, owner := range map[string]string{"d": `"alice"`, "e": "null"} {
+		w.write(id, one[:len(one)-1]+`,"owner":`+owner+`}`)
+	}
+	w.start()
+	w.settle(10 * time.Second)
+	w.write("d", one[:len(one)-1]+`,"owner":"bob"}`)
+	w.write("e", one[:len(one)-1]+`,"owner":"relay"}`)
+	w.settle(10 * time.Second)
+	for id, want := range map[string]string{"d": "bob", "e": ""} {
+		w.expect(id, jobstore.Pending, "")
+		_, jobID := w.job(id)
+		w.do(func(tx kv.Tx) error {
+			rec, err := w.relay.Record(tx, jobID)
+			if err != nil {
+				return err
+			}
+			owner, err := jobstore.OwnerOfJob(w.relay, tx, rec)
+			if rec.User != want || owner != want {
+				t.Errorf("%s has owner %q, and its job user %q; want %q", id, owner, rec.User, want)
+			}
+			return err
+		})
+	}
+}

@@ -306,7 +306,7 @@ func (in *inward) read(c *call, op peer.ReadChanges, reply peer.Reply) {
 	} else if in.wait && len(got.Rows) == 0 { // a server that answers long polls at once
 		in.pause = in.run.w.now.Add(stalePause)
 	}
-	in.flush = len(in.rows) == 0 && len(got.Rows) > 0
+	in.flush = len(in.rows) == 0 && (len(got.Rows) > 0 || in.end && in.run.job.Goal != "")
 }
 
 // whole reports whether a long poll has brought all that had changed. There may be more if it broke off, or has as many

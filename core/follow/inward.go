@@ -221,10 +221,8 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 		})
 		return nil
 	}
-	before := old != nil && old.Over == d.Rev
-	if old != nil && (old.Rev == d.Rev || before && old.Was != "") {
-		a.unchanged(d, *old)
-		return nil
+	if old != nil && old.Rev == d.Rev {
+		return a.unchanged(d, *old)
 	}
 	body, digest, state, err := split(d.Body)
 	m := jobstore.Mirrored{ID: d.ID, Body: body, Refusal: d.Refusal}
@@ -243,7 +241,10 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 		a.note(d.ID, now)
 		return nil
 	}
-	if before {
+	switch before := old.Over == d.Rev; {
+	case before && old.Was != "":
+		return a.unchanged(d, *old)
+	case before:
 		// Reached: a document is as it was before our state was written over it
 		// It was read before that, or the state went with a backup: the server knows.
 		if now.Sent, now.Was = old.Sent, old.State; now.Sent == "" {
@@ -253,20 +254,27 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 		a.note(d.ID, now)
 		return nil
 	}
-	own, err := a.own(d.ID)
+	mirrored, own, err := stateIn(a.db, d.ID)
 	if err != nil {
 		return err
 	}
 	kept := state == old.State && state != noState // by a user who wrote the document as it was
 	switch {
+	case disowned(mirrored, body):
+		a.write(i, m)
 	case state == own, slices.Contains(old.sent(), state), kept, own == noState && !over(body):
 		// Reached: a change of the followed database is a write of ours
+		if slices.Contains(old.sent(), state) && now.Over == "" {
+			now.Over = old.Rev // a backup may have the document so
+		}
 		if state != old.Sent {
 			now.Sent, now.Was = old.Sent, old.Was
 		}
-		if state != own {
-			a.again(d.ID)
+		if state == own {
+			a.arrived(d.ID, now)
+			return nil
 		}
+		a.again(d.ID)
 	default:
 		a.write(i, m) // a user has removed the state, or another replicator has written one
 	}
@@ -275,17 +283,25 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 }
 
 // unchanged notes a document that is as old says, or as it was before that.
-func (a *applying) unchanged(d Incoming, old row) {
-	seen := old
+func (a *applying) unchanged(d Incoming, old row) error {
+	seen, arrived := old, false
 	seen.Epoch = a.epoch
+	if old.Rev == d.Rev && old.Over != "" && old.Sent == "" {
+		_, own, err := stateIn(a.db, d.ID)
+		if err != nil {
+			return err
+		}
+		arrived = own == old.State
+	}
 	a.rows = append(a.rows, func() {
 		if seen != old {
 			a.s.Keys.put(a.tx, a.job, d.ID, seen)
 		}
-		if old.Rev == d.Rev && old.Over != "" && old.Sent == "" { // the state that was written last is there
+		if arrived {
 			a.tx.Clear(a.s.Keys.due(a.job, d.ID))
 		}
 	})
+	return nil
 }
 
 // again has the state of a document written back.
@@ -294,28 +310,36 @@ func (a *applying) again(id string) {
 	a.due = true
 }
 
-// own is the digest of the state that the mirror has of a document.
-func (a *applying) own(id string) (string, error) {
-	_, state, err := stateIn(a.db, id)
-	return state, err
+// disowned reports whether a document has another owner than its mirror. One that had none gets one with our write.
+func disowned(mirrored, body ejson.Value) bool {
+	was, _ := mirrored.Get("owner")
+	is, _ := body.Get("owner")
+	return was.Kind == ejson.String && is.Text != was.Text
 }
 
-// stateIn reads the state of a document of the mirror; that of one which is not there is empty.
-func stateIn(db *docs.Database, id string) (members []ejson.Member, digest string, err error) {
+// stateIn reads a document of the mirror, and the digest of its state; that of one which is not there is empty.
+func stateIn(db *docs.Database, id string) (body ejson.Value, digest string, err error) {
 	doc, err := db.Read(id, docs.Want{})
 	if errors.Is(err, docs.ErrMissing) || errors.Is(err, docs.ErrDeleted) {
-		return nil, "", nil
+		return body, "", nil
 	}
 	if err != nil {
-		return nil, "", err
+		return body, "", err
 	}
-	body, err := ejson.Parse(doc.Body)
-	members = stateMembers(body)
-	return members, stateDigest(members), err
+	body, err = ejson.Parse(doc.Body)
+	return body, stateDigest(stateMembers(body)), err
 }
 
 func (a *applying) write(i int, m jobstore.Mirrored) {
 	a.writes, a.places = append(a.writes, m), append(a.places, i)
+}
+
+// arrived has a row written of a document that the feed has brought with the state that the mirror has.
+func (a *applying) arrived(id string, r row) {
+	a.rows = append(a.rows, func() {
+		a.s.Keys.put(a.tx, a.job, id, r)
+		a.tx.Clear(a.s.Keys.due(a.job, id))
+	})
 }
 
 // note has a row written with its document.

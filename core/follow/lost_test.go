@@ -244,3 +244,36 @@ func TestPassedInFeed(t *testing.T) {
 		}
 	}
 }
+
+// TestArrivedAndLost: a state arrives, its answer is lost, and the feed brings it. Then a backup from before it is put
+// back. The job does not run again, and the state is written again.
+func TestArrivedAndLost(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	k := w.start()
+	w.settle(10 * time.Second)
+	backup := w.couch.backup()
+	w.complete("d")
+	w.loseEdits(1, lost)
+	w.settle(time.Minute)
+	w.expect("d", jobstore.Completed, "completed")
+	if due := w.due(); due != 0 {
+		t.Errorf("%d states are due, which the feed has brought", due)
+	}
+	w.restore(backup)
+	k.cut()
+	w.settle(time.Minute)
+	w.expect("d", jobstore.Completed, "completed")
+}
+
+// due is how many states are to be written back.
+func (w *world) due() (n int) {
+	w.do(func(tx kv.Tx) error {
+		views, err := follow.List(tx, w.store)
+		if err == nil {
+			n = views[0].States
+		}
+		return err
+	})
+	return n
+}

@@ -1,6 +1,7 @@
 package follow_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -330,4 +331,26 @@ func TestWrittenAsItWas(t *testing.T) {
 	w.settle(time.Minute)
 	w.expect("f", jobstore.Pending, "")
 	w.expect("d", jobstore.Completed, "completed")
+}
+
+// TestForeignMarkReadAhead: another replicator marks a document twice while its job runs, and it is read with the second
+// mark at the change of the first. Then the feed brings the second change, before the mark could be removed, as states
+// of other documents are still being written. It is removed all the same.
+func TestForeignMarkReadAhead(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	last := w.lastApply()
+	w.start()
+	w.settle(10 * time.Second)
+	marked := w.couch.put("d", w.couch.docs["d"].rev(), one[:len(one)-1]+`,"_replication_state":"error"}`, false)
+	read := follow.Incoming{Seq: last.Since, ID: "d", Rev: marked}
+	read.Body = fmt.Appendf(nil, `{"_id":"d","_rev":"%s",%s`, marked, w.couch.docs["d"].body[1:])
+	for _, announced := range []string{"2-first", ""} {
+		read.Announced = announced
+		w.perform(follow.Apply{
+			Held: last.Held, Docs: []follow.Incoming{read}, From: last.Since, Since: last.Since, Last: w.followed().Last,
+		})
+	}
+	w.settle(11 * time.Minute)
+	w.expect("d", jobstore.Pending, "")
 }

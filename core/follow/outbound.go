@@ -33,6 +33,7 @@ type outward struct {
 
 	states  []State // of the page, whose documents are not read
 	edits   []edit  // to be written
+	alone   bool    // one by one: a request with several was refused as a whole
 	written []Written
 }
 
@@ -79,7 +80,7 @@ func (out *outward) advance() {
 	case out.call != nil || out.asking || !r.in.opened:
 	case len(out.edits) > 0:
 		op := peer.EditDocs{}
-		for _, e := range out.edits {
+		for _, e := range out.edits[:out.atOnce()] {
 			op.Docs = append(op.Docs, peer.NewEdit{ID: e.ID, Body: e.body})
 		}
 		out.call = r.call(op)
@@ -181,9 +182,7 @@ func (out *outward) prepared(got Prepared) {
 
 func (out *outward) reply(c *call, reply peer.Reply) {
 	if f := reply.Failure; f != nil {
-		t := replication.TroubleOf(c.op, f)
-		out.trouble(t.Error, t.Reason)
-		out.states, out.edits, out.paging = nil, nil, false
+		out.failed(c.op, f)
 		return
 	}
 	switch got := reply.Result.(type) {
@@ -192,6 +191,33 @@ func (out *outward) reply(c *call, reply peer.Reply) {
 	case peer.Edited:
 		out.edited(got)
 	}
+}
+
+// failed ends a pass for the failure of an operation. A request that may have been refused for one of its documents, as
+// one that is too large, says nothing of the others.
+func (out *outward) failed(op peer.Op, f *peer.Failure) {
+	t := replication.TroubleOf(op, f)
+	_, writes := op.(peer.EditDocs)
+	refused := writes && f.Kind == peer.Status && (f.Status == 413 || f.Status == 500)
+	switch {
+	case refused && out.atOnce() > 1:
+		// Reached: states are written one by one, as several at once were refused
+		out.alone = true
+	case refused:
+		out.trouble(t.Error, fmt.Sprintf("the state of document %q cannot be written: %s", out.edits[0].ID, t.Reason))
+		out.edits = out.edits[1:]
+	default:
+		out.trouble(t.Error, t.Reason)
+		out.states, out.edits, out.paging = nil, nil, false
+	}
+}
+
+// atOnce is how many edits the next request has.
+func (out *outward) atOnce() int {
+	if out.alone {
+		return 1
+	}
+	return len(out.edits)
 }
 
 // trouble tells that states cannot be written, once in a series.
@@ -212,6 +238,7 @@ func (out *outward) read(got peer.DocsRead) {
 		out.states = nil
 		return
 	}
+	out.alone = false
 	for i, d := range got.Docs {
 		s := out.states[i]
 		switch {
@@ -245,8 +272,9 @@ func (out *outward) read(got peer.DocsRead) {
 
 // edited notes what was written. A conflict means that the document has changed: the feed brings it.
 func (out *outward) edited(got peer.Edited) {
-	edits := out.edits
-	out.edits = nil
+	n := out.atOnce()
+	edits := out.edits[:n]
+	out.edits = out.edits[n:]
 	if len(got.Docs) != len(edits) {
 		out.trouble("malformed_response", "the server answered about other documents than it was sent")
 		return

@@ -179,7 +179,7 @@ func (s *Store) states(tx kv.Tx, job string, ids []string, all bool) ([]State, e
 	s.foresee(tx, db, job, ids)
 	var list []State
 	for _, id := range ids {
-		members, digest, err := stateIn(db, id)
+		body, digest, err := stateIn(db, id)
 		if err != nil {
 			return nil, err
 		}
@@ -198,7 +198,7 @@ func (s *Store) states(tx kv.Tx, job string, ids []string, all bool) ([]State, e
 		tx.Set(s.Keys.due(job, id), nil)
 		list = append(list, State{
 			ID: id, Rev: r.Rev, Over: r.Over, Body: r.Digest, Was: r.sent(),
-			Members: members, Digest: digest,
+			Members: stateMembers(body), Digest: digest,
 		})
 		if r.Sent != digest && !written {
 			r.send(digest)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/follow"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/peer"
 )
@@ -156,4 +157,76 @@ func TestRestoredWithinBurst(t *testing.T) {
 			t.Errorf("put back before request %d of %d: the job copies to %q, notes %v", n, asked, target, k.notes)
 		}
 	}
+}
+
+// TestRestoredWithinBacklog: more changes come than a long poll brings, and the database is put back before all are
+// read. A change that a lost one had hidden, before those that were read, is not missed.
+func TestRestoredWithinBacklog(t *testing.T) {
+	for reads := 2; reads <= 4; reads++ {
+		w := newWorld(t)
+		w.store.Pages.Read = 3
+		w.write("d", one)
+		w.start()
+		w.settle(10 * time.Second)
+		w.write("d", other)
+		for i := range 6 {
+			w.write(fmt.Sprint("n", i), fmt.Sprintf(`{"source":"http://a/x","target":"http://b/n%d"}`, i))
+		}
+		backup := w.couch.backup()
+		w.write("d", one)
+		n := 0
+		w.fault = func(op peer.Op) fault {
+			if _, is := op.(peer.ReadChanges); is {
+				if n++; n == reads {
+					w.restore(backup)
+				}
+			}
+			return ""
+		}
+		w.settle(11 * time.Minute)
+		if target := w.target("d"); target != "http://b/y/" {
+			t.Errorf("put back before read %d: the job of d copies to %s", reads, target)
+		}
+		if goal := w.followed().Goal; goal != "" {
+			t.Errorf("all is read, and the goal is %s", goal)
+		}
+	}
+}
+
+// TestRestoredToAnnounced: a document is read in a later revision than its change has, with another body, and two states
+// of its job do not arrive. A backup with the revision of the change is put back: the job does what that says.
+func TestRestoredToAnnounced(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	last := w.lastApply()
+	k := w.start()
+	w.settle(10 * time.Second)
+	ahead := *last
+	ahead.From, ahead.Last = last.Since, peer.Mark{ID: "d", Rev: "9-f"}
+	ahead.Docs = []follow.Incoming{{
+		Seq: last.Since, ID: "d", Rev: "9-f", Body: []byte(`{"_id":"d","_rev":"9-f",` + other[1:]),
+		Announced: w.couch.docs["d"].rev(),
+	}}
+	w.perform(ahead)
+	w.fault = func(op peer.Op) fault {
+		if _, is := op.(peer.ReadDocs); is {
+			return refused
+		}
+		return ""
+	}
+	for range 2 {
+		if err := w.retry("d"); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(2 * time.Second) // a state says when it was reached
+		w.fail("d")
+		k.unfed(2 * time.Second)
+	}
+	w.fault = nil
+	k.cut()
+	w.settle(time.Minute)
+	if target := w.target("d"); target != "http://b/x/" {
+		t.Errorf("the job copies to %s", target)
+	}
+	w.expect("d", jobstore.Pending, "")
 }

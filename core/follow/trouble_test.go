@@ -3,6 +3,7 @@ package follow_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -206,6 +207,37 @@ func TestRefusedStates(t *testing.T) {
 	w.settle(10 * time.Second)
 	if !slices.Equal(told(), []string{"forbidden", "doc_write_failed"}) {
 		t.Errorf("after another series: notes %v", k.notes)
+	}
+}
+
+// TestRefusedAsAWhole: a request that is refused for one of its documents, as one that has grown too large, keeps the
+// states of no others out of theirs: neither of those that it has besides, nor of those behind it.
+func TestRefusedAsAWhole(t *testing.T) {
+	for _, status := range []int{413, 500} {
+		w := newWorld(t)
+		w.couch.whole = status
+		ids := []string{"a", "large", "z"}
+		for i := range 60 { // more than are prepared at once
+			ids = append(ids, fmt.Sprint("x", i))
+		}
+		for _, id := range ids {
+			w.write(id, `{"source":1}`)
+		}
+		k := w.start()
+		w.settle(time.Minute)
+		for _, id := range ids {
+			if id != "large" {
+				w.expect(id, jobstore.Failed, "failed")
+			}
+		}
+		w.expect("large", jobstore.Failed, "")
+		told := func(n follow.Note) bool { return strings.Contains(n.Text, `"large"`) }
+		if !slices.ContainsFunc(k.notes, told) {
+			t.Errorf("operators are told %v", k.notes)
+		}
+		w.couch.whole = 0
+		w.settle(6 * time.Minute)
+		w.expect("large", jobstore.Failed, "failed")
 	}
 }
 
