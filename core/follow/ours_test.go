@@ -333,9 +333,9 @@ func TestWrittenAsItWas(t *testing.T) {
 	w.expect("d", jobstore.Completed, "completed")
 }
 
-// TestForeignMarkReadAhead: another replicator marks a document twice while its job runs, and it is read with the second
-// mark at the change of the first. Then the feed brings the second change, before the mark could be removed, as states
-// of other documents are still being written. It is removed all the same.
+// TestForeignMarkReadAhead: another replicator marks a document twice while its job runs, and it is read with the
+// second mark at the change of the first. Then the feed brings the second change, before the mark could be removed, as
+// states of other documents are still being written. It is removed all the same.
 func TestForeignMarkReadAhead(t *testing.T) {
 	w := newWorld(t)
 	w.write("d", one)
@@ -347,9 +347,9 @@ func TestForeignMarkReadAhead(t *testing.T) {
 	read.Body = fmt.Appendf(nil, `{"_id":"d","_rev":"%s",%s`, marked, w.couch.docs["d"].body[1:])
 	for _, announced := range []string{"2-first", ""} {
 		read.Announced = announced
-		w.perform(follow.Apply{
-			Held: last.Held, Docs: []follow.Incoming{read}, From: last.Since, Since: last.Since, Last: w.followed().Last,
-		})
+		q := follow.Apply{Held: last.Held, Docs: []follow.Incoming{read}, From: last.Since, Since: last.Since}
+		q.Last = w.followed().Last
+		w.perform(q)
 	}
 	w.settle(11 * time.Minute)
 	w.expect("d", jobstore.Pending, "")

@@ -193,8 +193,8 @@ func TestRestoredWithinBacklog(t *testing.T) {
 	}
 }
 
-// TestRestoredToAnnounced: a document is read in a later revision than its change has, with another body, and two states
-// of its job do not arrive. A backup with the revision of the change is put back: the job does what that says.
+// TestRestoredToAnnounced: a document is read in a later revision than its change has, with another body, and two
+// states of its job do not arrive. A backup with the revision of the change is put back: the job does what that says.
 func TestRestoredToAnnounced(t *testing.T) {
 	w := newWorld(t)
 	w.write("d", one)
