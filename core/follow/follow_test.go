@@ -475,3 +475,26 @@ func TestOwnerChanges(t *testing.T) {
 		})
 	}
 }
+
+// TestTrustWithdrawn: a followed database is trusted no more. A job that names a secret, as only admins may, ends; the
+// others run, and what is over is over.
+func TestTrustWithdrawn(t *testing.T) {
+	w := newWorld(t)
+	trusted := w.list[0]
+	trusted.Trusted = true
+	w.follow(trusted)
+	w.write("over", one)
+	w.write("plain", other)
+	w.start()
+	w.settle(10 * time.Second)
+	w.complete("over")
+	w.write("secret", `{"source":{"url":"http://a/x","headers":{"X":{"secret":"s"}}},"target":"http://b/x"}`)
+	w.settle(10 * time.Second)
+	w.expect("secret", jobstore.Pending, "")
+	trusted.Trusted = false
+	w.follow(trusted)
+	w.settle(10 * time.Second)
+	w.expect("secret", jobstore.Failed, "failed")
+	w.expect("plain", jobstore.Pending, "")
+	w.expect("over", jobstore.Completed, "completed")
+}

@@ -249,25 +249,31 @@ func (s *Store) add(tx kv.Tx, d Database, instance tuple.UUID, now instant.Time)
 	if err != nil {
 		return false, err
 	}
-	data := &Job{Database: d}
+	data := &Job{}
+	if old != nil {
+		if data, err = decodeJob(old); err != nil || data.Database == d {
+			return false, err
+		}
+		if data.Trusted && !d.Trusted { // jobs may do what they must not any more: each document is judged anew
+			data, old = &Job{}, nil
+			if err := s.remove(tx, d.ID()); err != nil {
+				return false, err
+			}
+		}
+	}
 	if old == nil {
 		if err := s.Relay.Docs.Create(tx, d.ID(), instance, now); err != nil {
 			return false, fmt.Errorf("[follow %s]: mirror %s of database %s: %w", d.Section, d.ID(), d.Name, err)
 		}
 	} else {
-		was, err := decodeJob(old)
-		if err != nil || was.Database == d {
-			return false, err
-		}
-		data = was
-		if was.URL != d.URL {
+		if data.URL != d.URL {
 			data.another("")
 		}
-		data.Database = d
 		if _, err := s.Queue.Remove(tx, d.ID()); err != nil { // its run ends, and another one begins
 			return false, err
 		}
 	}
+	data.Database = d
 	db, err := s.Relay.Docs.Open(tx, d.ID())
 	if err != nil {
 		return false, err
