@@ -64,6 +64,21 @@ func TestFleetSharesTheWork(t *testing.T) {
 	w.audit()
 }
 
+// TestNodesThatStartTogether: a node that starts while another one settles gets its part of the jobs that wait.
+func TestNodesThatStartTogether(t *testing.T) {
+	const jobs = 300
+	w := newWorld(t)
+	w.putMany(jobs, true)
+	settles := func(c *Config) { c.Settling = DefaultSettling }
+	first := w.start("first", settles)
+	w.pass(DefaultSettling / 2)
+	second := w.start("second", settles)
+	w.pass(10 * time.Second)
+	if a, b := first.Running(), second.Running(); a+b != jobs || min(a, b) < jobs/3 {
+		t.Errorf("the first runs %d jobs, the second %d", a, b)
+	}
+}
+
 // TestMovers: which runs a node gives away. It runs 100 jobs and the other node none, so that 50 are too many.
 func TestMovers(t *testing.T) {
 	now := instant.Time(0).Add(time.Hour)
