@@ -166,6 +166,25 @@ func TestDroppedJobs(t *testing.T) {
 	}
 }
 
+// TestDroppedJobStartsLate: a job of a deleted database that gets a slot all the same, from an accept that read before
+// the deletion, is removed within sixteen batches.
+func TestDroppedJobStartsLate(t *testing.T) {
+	b := newBench(t)
+	for i := range 2 * dropLook {
+		b.put(fmt.Sprint("r", i), fmt.Sprintf(`{"source":"http://h/a%d","target":"http://h/b"}`, i), admin)
+	}
+	b.do(func(tx kv.Tx) error { b.s.Drop(tx, tuple.UUID{1}); return nil })
+	sweep := func() { b.do1(func(tx kv.Tx) error { _, err := b.s.SweepDropped(tx, 1); return err }) }
+	sweep()
+	late := get(b, func(tx kv.Tx) (jobs.Taken, error) {
+		return b.s.Jobs.Accept(tx, "w", jobs.Demand{Batch: 1, Max: 1}, nil)
+	})
+	for range dropLook {
+		sweep()
+	}
+	b.wantState(late.Jobs[0].ID, "absent")
+}
+
 // TestEndWithoutDocument: the job may end after its document or database is gone and re-created.
 func TestEndWithoutDocument(t *testing.T) {
 	b := newBench(t)
