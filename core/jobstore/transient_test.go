@@ -104,6 +104,12 @@ func TestDeletedDatabase(t *testing.T) {
 	if counts := get(b, func(tx kv.Tx) (jobs.Counts, error) { return b.s.Jobs.Counts(tx) }); counts != (jobs.Counts{}) {
 		t.Errorf("left: %+v", counts)
 	}
+	tallies := get(b, func(tx kv.Tx) ([]kv.KeyValue, error) {
+		return tx.GetRange(b.s.Keys.Tally.Sub(DocumentJobs(tuple.UUID{1})).Range(), kv.RangeOptions{})
+	})
+	if len(tallies) > 0 {
+		t.Errorf("%d tallies of the database are left", len(tallies))
+	}
 }
 
 // TestDroppedJobs: jobs of a deleted database are not shown from the deletion on, and those that run are the
