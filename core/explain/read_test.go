@@ -184,6 +184,8 @@ func TestWaitingJobs(t *testing.T) {
 		}
 		return err
 	})
+	b.node(1, 1) // of which no two give way, whatever max_churn says
+	b.want(ids[4], "it waits for about 10m", Queued, AllInUse)
 	b.node(0, 0)
 	e = b.want(ids[4], "No node takes jobs: max_jobs is 0 on 1 node", Queued, NoNode)
 	if e.Wait != nil || !e.saysUnknown("estimated_wait_seconds") {
