@@ -119,7 +119,7 @@ func TestMovers(t *testing.T) {
 }
 
 // TestMoversLeave: in no fleet a job moves that is in the part of the node which gives it away: that node would
-// take the job back.
+// take the job back. And no node gets more jobs than it lacks.
 func TestMoversLeave(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := fleet{}
@@ -136,9 +136,14 @@ func TestMoversLeave(t *testing.T) {
 		}
 		s := DefaultSettings()
 		s.MaxChurn = 1000
+		then, loads := f.even(), slices.Clone(f.loads)
 		for _, r := range f.movers(runs, s, instant.Time(0).Add(time.Hour)) {
 			if f.own().Has(r.held.JobID) {
 				t.Fatalf("%s moves", r.held.JobID)
+			}
+			to := then.owner(r.held.JobID)
+			if loads[to].Running++; loads[to].Running > then.loads[to].Running {
+				t.Fatalf("node %d gets more jobs than it lacks", to)
 			}
 		}
 	})
