@@ -169,6 +169,12 @@ func TestWaitingJobs(t *testing.T) {
 		t.Errorf("account %+v", e.Account)
 	}
 	b.do(func(tx kv.Tx) error {
+		sharing := jobstore.DefaultSharing()
+		sharing.Follow(2*time.Minute, time.Hour) // jobs give way in each of the former
+		return b.s.Share(tx, sharing, b.now)
+	})
+	b.want(ids[4], "it waits for about 4m", Queued)
+	b.do(func(tx kv.Tx) error {
 		j, err := b.s.Jobs.Get(tx, ids[4])
 		for limit, want := range map[int]bool{0: true, 3: true, 4: false, 5: false} {
 			n, more, e := b.s.Keys.Jobs.Ahead(tx, j, limit)
@@ -178,6 +184,8 @@ func TestWaitingJobs(t *testing.T) {
 		}
 		return err
 	})
+	b.node(1, 1) // of which no two give way, whatever max_churn says
+	b.want(ids[4], "it waits for about 10m", Queued, AllInUse)
 	b.node(0, 0)
 	e = b.want(ids[4], "No node takes jobs: max_jobs is 0 on 1 node", Queued, NoNode)
 	if e.Wait != nil || !e.saysUnknown("estimated_wait_seconds") {

@@ -2,7 +2,6 @@ package follow_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"couchrelay/core/instant"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
-	"couchrelay/core/kv/tuple"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
 )

@@ -124,6 +124,20 @@ func TestSays(t *testing.T) {
 	}
 }
 
+// TestLeastRunsOfAFleet: fewer jobs give way than max_churn of all nodes says, though it is more than that of one.
+func TestLeastRunsOfAFleet(t *testing.T) {
+	s, q := world(250, 20, 0, []int64{100}, []int64{2000})
+	s.Node.MinRun, q.Nodes = 20*round(s), 2
+	list, _ := Findings(s, q)
+	const want = "A job runs for 17m30s at least, so of 500 slots 25 at most change hands in a round, and not 40."
+	for _, f := range list {
+		if f.Name == "min_run" && f.Says == want {
+			return
+		}
+	}
+	t.Errorf("the findings are %+v", list)
+}
+
 func TestWords(t *testing.T) {
 	for got, want := range map[string]string{
 		Count(0): "0", Count(999): "999", Count(1000): "1,000", Count(-1234567): "-1,234,567",

@@ -71,3 +71,13 @@ func TestTallyOfRuns(t *testing.T) {
 		t.Errorf("afterwards it counts %+v, lags %v", got, w.h.Lags(now))
 	}
 }
+
+// TestLagOfUnknown: a run whose source has not told how many changes there are does not make the others' fewer.
+func TestLagOfUnknown(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Node.StartupJitter = 0 })
+	w.begin(work(t, "a", `,"continuous":true`), work(t, "b", `,"continuous":true`))
+	w.copyOne(1)
+	if lag := w.h.Lags(w.now.Steady)[""]; lag.Runs != 2 || lag.Changes != 8 {
+		t.Errorf("the lag is %+v", lag)
+	}
+}

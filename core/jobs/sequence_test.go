@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"testing"
@@ -157,7 +158,8 @@ func TestLateChange(t *testing.T) {
 // TestIncarnate: the incarnation rises when versions have gone back, and only then.
 func TestIncarnate(t *testing.T) {
 	f := newFollower(t)
-	register(t, f.db, f.q, "z") // which is silent since
+	register(t, f.db, f.q, "v") // which is silent since, as is z
+	register(t, f.db, f.q, "z")
 	f.now = instant.Seconds(2_000)
 	register(t, f.db, f.q, "w")
 	add(t, f.db, f.q, "a")
@@ -228,6 +230,25 @@ func TestIncarnateTwice(t *testing.T) {
 	}
 	if n := must(t, restored(t, second, instant.Seconds(1_000), everything), f.q.Keys.Incarnate); n != 3 {
 		t.Errorf("the third cluster has incarnation %d", n)
+	}
+}
+
+// TestReincarnate: a restored store has another incarnation, which is that of the processes that start there, and one
+// without sequences still has none.
+func TestReincarnate(t *testing.T) {
+	f := newFollower(t)
+	reincarnate := func(tx kv.Tx) (struct{}, error) { return struct{}{}, f.q.Keys.Reincarnate(tx) }
+	f.now = instant.Seconds(2_000)
+	register(t, f.db, f.q, "w")
+	store := restored(t, f.db, instant.Seconds(1_500), func([]byte) bool { return true })
+	must(t, store, reincarnate)
+	if n := must(t, store, f.q.Keys.Incarnate); n != 2 {
+		t.Errorf("incarnation %d", n)
+	}
+	without := restored(t, f.db, f.now, func(key []byte) bool { return !bytes.Equal(key, f.q.Keys.Incarnation) })
+	must(t, without, reincarnate)
+	if n := must(t, without, f.q.Keys.Incarnate); n != 1 {
+		t.Errorf("incarnation %d of a store that had none", n)
 	}
 }
 

@@ -1,8 +1,11 @@
 package jobs
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
+	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 )
 
@@ -18,5 +21,23 @@ func TestDemandsShareNoBytes(t *testing.T) {
 	}
 	if later.Contains(soon.Begin) || !later.Contains(append(ready.Begin(2), "bbb"...)) {
 		t.Errorf("%q to %q", later.Begin, later.End)
+	}
+}
+
+// TestLooksBesidePart: a worker that takes jobs beside its part judges as many of them as it may look at. All may be
+// under a hold, and with one free slot it would park them one by one.
+func TestLooksBesidePart(t *testing.T) {
+	var rows []kv.KeyValue
+	own := ^Part(0)
+	for i := range 40 {
+		id := fmt.Sprint("job", i)
+		rows = append(rows, kv.KeyValue{Value: []byte(id)})
+		own &^= 1 << Bucket(id)
+	}
+	d := Demand{Max: 1, Look: 30, Part: own}
+	chosen, left := d.choose(rows)
+	slices.Sort(chosen)
+	if n := len(slices.Compact(chosen)); n != d.Look || left != "" {
+		t.Errorf("%d jobs are judged, and %q is left", n, left)
 	}
 }

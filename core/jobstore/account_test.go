@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,19 +83,24 @@ func TestChargesLandInAnyOrder(t *testing.T) {
 	}
 }
 
-// TestForgottenChargesAreRemoved, and those of clocks that were ahead.
+// TestForgottenChargesAreRemoved, and those of clocks that were ahead, of each account that is charged.
 func TestForgottenChargesAreRemoved(t *testing.T) {
-	b := newBench(t)
-	old := b.now
-	b.charge(10, "_replicator", "w1", old)
-	b.now = b.now.Add(1000 * time.Hour)
-	b.charge(10, "_replicator", "w1", b.now)
-	b.now = old.Add(time.Hour)
-	b.charge(10, "_replicator", "w2", b.now)
-	b.charge(10, "a/_replicator", "w2", b.now)
-	left := get(b, func(tx kv.Tx) ([]schedule.Charge, error) { return b.s.Charges(tx, "_replicator") })
-	if want := []schedule.Charge{{Account: "_replicator", At: b.now, Worker: "w2", Used: 10}}; !slices.Equal(left, want) {
-		t.Errorf("left %v", left)
+	b, accounts := newBench(t), []string{"_replicator", "a/_replicator"}
+	old, now := b.now, b.now.Add(time.Hour)
+	var list []schedule.Charge
+	for _, account := range accounts {
+		b.now = old
+		b.charge(10, account, "w1", b.now)
+		b.now = old.Add(1000 * time.Hour)
+		b.charge(10, account, "w1", b.now)
+		list = append(list, schedule.Charge{Account: account, At: now, Worker: "w2", Used: 10})
+	}
+	b.do(func(tx kv.Tx) error { return b.s.Charge(tx, list, now) })
+	for i, account := range accounts {
+		left := get(b, func(tx kv.Tx) ([]schedule.Charge, error) { return b.s.Charges(tx, account) })
+		if !slices.Equal(left, list[i:i+1]) {
+			t.Errorf("left %v", left)
+		}
 	}
 }
 
@@ -460,11 +466,13 @@ func TestAccountsModel(t *testing.T) {
 // TestDemands: accounts with jobs that are not over, as many as are asked for, and how many jobs there are in all.
 func TestDemands(t *testing.T) {
 	b := newBench(t)
+	b.put("waits", strings.Replace(simple, "/b", "/e", 1), admin)
+	b.crash(b.accept())
+	b.put("runs", strings.Replace(simple, "/b", "/d", 1), admin)
+	b.accept()
 	for _, user := range []string{"c", "a", "b"} {
 		b.replicate(user)
 	}
-	b.put("r", simple, admin)
-	b.put("s", simple, admin)
 	for limit, want := range map[int]string{
 		10: "[{_replicator 2} {user:a 1} {user:b 1} {user:c 1}]", 2: "[{_replicator 2} {user:a 1}]",
 	} {

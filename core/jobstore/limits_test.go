@@ -171,7 +171,8 @@ func TestRecordsAreBounded(t *testing.T) {
 	for range 30 {
 		w := b.accept()
 		b.do1(func(tx kv.Tx) error {
-			stats := Stats{SourceSeq: SeqText(long)}
+			seq := SeqText(long)
+			stats := Stats{CheckpointedSourceSeq: seq, SourceSeq: seq, ThroughSeq: seq}
 			return b.s.Owned(tx, w.JobID, w.Lock, b.now).Crash(replication.Trouble{Error: "boom", Reason: long}, &stats, Turn{}, 1)
 		})
 		b.now = b.now.Add(1 << 50)
@@ -187,5 +188,22 @@ func TestRecordsAreBounded(t *testing.T) {
 	}
 	if rec := b.record(jobID("r")); len(rec.History) < 3 || rec.History[0].Type != "crashed" {
 		t.Errorf("%d events, the newest %+v", len(rec.History), rec.History[0].Type)
+	}
+}
+
+// TestMirroredReasonIsBounded: nor does what is wrong with a followed document make its copy large.
+func TestMirroredReasonIsBounded(t *testing.T) {
+	b := newBench(t)
+	b.do1(func(tx kv.Tx) error {
+		db, err := b.s.Docs.Open(tx, "_replicator")
+		if err != nil {
+			return err
+		}
+		_, err = Mirror(b.s, tx, db, []Mirrored{{ID: "d", Refusal: strings.Repeat("x", 2*maxReason)}}, b.now)
+		return err
+	})
+	b.wantState(jobID("d"), Failed)
+	if n := len(b.doc("d")); n < maxReason || n > maxReason+1000 {
+		t.Errorf("the copy has %d bytes", n)
 	}
 }

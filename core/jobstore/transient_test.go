@@ -104,6 +104,12 @@ func TestDeletedDatabase(t *testing.T) {
 	if counts := get(b, func(tx kv.Tx) (jobs.Counts, error) { return b.s.Jobs.Counts(tx) }); counts != (jobs.Counts{}) {
 		t.Errorf("left: %+v", counts)
 	}
+	tallies := get(b, func(tx kv.Tx) ([]kv.KeyValue, error) {
+		return tx.GetRange(b.s.Keys.Tally.Sub(DocumentJobs(tuple.UUID{1})).Range(), kv.RangeOptions{})
+	})
+	if len(tallies) > 0 {
+		t.Errorf("%d tallies of the database are left", len(tallies))
+	}
 }
 
 // TestDroppedJobs: jobs of a deleted database are not shown from the deletion on, and those that run are the
@@ -180,6 +186,25 @@ func TestDroppedJobsOfSeveral(t *testing.T) {
 	if b.record(w.JobID) != nil {
 		t.Error("the job goes on until its database is emptied")
 	}
+}
+
+// TestDroppedJobStartsLate: a job of a deleted database that gets a slot all the same, from an accept that read before
+// the deletion, is removed within sixteen batches.
+func TestDroppedJobStartsLate(t *testing.T) {
+	b := newBench(t)
+	for i := range 2 * dropLook {
+		b.put(fmt.Sprint("r", i), fmt.Sprintf(`{"source":"http://h/a%d","target":"http://h/b"}`, i), admin)
+	}
+	b.do(func(tx kv.Tx) error { b.s.Drop(tx, tuple.UUID{1}); return nil })
+	sweep := func() { b.do1(func(tx kv.Tx) error { _, err := b.s.SweepDropped(tx, 1); return err }) }
+	sweep()
+	late := get(b, func(tx kv.Tx) (jobs.Taken, error) {
+		return b.s.Jobs.Accept(tx, "w", jobs.Demand{Batch: 1, Max: 1}, nil)
+	})
+	for range dropLook {
+		sweep()
+	}
+	b.wantState(late.Jobs[0].ID, "absent")
 }
 
 // TestEndWithoutDocument: the job may end after its document or database is gone and re-created.

@@ -25,11 +25,9 @@ type intake struct {
 	published Info         // of the last heartbeat that is known to have committed
 	spared    spared
 	// behind is where the next accept begins in the queue: behind jobs of deleted databases, of which there may be a
-	// million; empty for the head. passing reports whether the accept before found only such jobs. While it does,
-	// behind moves on; afterwards the next poll sets it back to the head, so a job that was queued before the deleted
-	// ones meanwhile waits for that poll.
+	// million; empty for the head. An accept that found only such jobs moves it on. The next poll sets it back to the
+	// head, so a job that was queued before the deleted ones meanwhile waits for that poll.
 	behind  string
-	passing bool
 	parking bool // the accept before parked jobs: there may be a million, of a hold
 }
 
@@ -38,10 +36,7 @@ type intake struct {
 // poll, a promotion, or when a slot is free again and the node does not wait for a notification anyway.
 func (n *Node) accept() {
 	if n.due(&n.timers.poll, n.cfg.PollInterval) {
-		n.hungry = true
-		if !n.passing {
-			n.behind = ""
-		}
+		n.hungry, n.behind = true, "" // an accept in flight that passes over more jobs moves on all the same
 	}
 	n.lookAfter(n.clock.Steady)
 	free := n.cfg.MaxJobs - len(n.runs)
@@ -71,7 +66,7 @@ func (n *Node) onAccepted(a Accepted) {
 	if n.spare(a.Left, n.clock.Steady) { // the other nodes may have told since that they take none
 		n.timers.scan = min(n.timers.scan, n.looked.Add(freshLooks))
 	}
-	if n.passing = a.Passed != ""; n.passing {
+	if a.Passed != "" {
 		n.behind, n.hungry = a.Passed, true
 		return
 	}

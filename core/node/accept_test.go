@@ -212,6 +212,26 @@ func TestJobBehindDropped(t *testing.T) {
 	}
 }
 
+// TestHeadAfterPassing: a node that had no slot left while it passed over jobs of a deleted database begins at the head
+// of the queue when it has one again.
+func TestHeadAfterPassing(t *testing.T) {
+	w := newWorld(t)
+	d := w.start("n", func(c *Config) { c.MaxJobs = 1 })
+	w.put("first", `{"source":"http://h/c","target":"http://h/d","continuous":true}`)
+	d.hold = func(q Request) bool { _, is := q.(Accept); return is }
+	w.pass(time.Millisecond)
+	fewer, more := d.cfg.Settings, d.cfg.Settings
+	fewer.MaxJobs = 0
+	d.step(Configure{fewer})
+	d.step(Done{ID: d.held[0].ID, Result: Accepted{Passed: "\xff"}})
+	w.pass(d.cfg.PollInterval)
+	d.hold = nil
+	d.step(Configure{more})
+	if got := w.state("first"); got != jobstore.Running {
+		t.Errorf("the first job is %s", got)
+	}
+}
+
 // TestRotationBehindDropped: a look at the queue goes on behind jobs of a deleted database, so that runs give way for
 // the jobs there.
 func TestRotationBehindDropped(t *testing.T) {

@@ -64,6 +64,21 @@ func TestFleetSharesTheWork(t *testing.T) {
 	w.audit()
 }
 
+// TestNodesThatStartTogether: a node that starts while another one settles gets its part of the jobs that wait.
+func TestNodesThatStartTogether(t *testing.T) {
+	const jobs = 300
+	w := newWorld(t)
+	w.putMany(jobs, true)
+	settles := func(c *Config) { c.Settling = DefaultSettling }
+	first := w.start("first", settles)
+	w.pass(DefaultSettling / 2)
+	second := w.start("second", settles)
+	w.pass(10 * time.Second)
+	if a, b := first.Running(), second.Running(); a+b != jobs || min(a, b) < jobs/3 {
+		t.Errorf("the first runs %d jobs, the second %d", a, b)
+	}
+}
+
 // TestMovers: which runs a node gives away. It runs 100 jobs and the other node none, so that 50 are too many.
 func TestMovers(t *testing.T) {
 	now := instant.Time(0).Add(time.Hour)
@@ -104,7 +119,7 @@ func TestMovers(t *testing.T) {
 }
 
 // TestMoversLeave: in no fleet a job moves that is in the part of the node which gives it away: that node would
-// take the job back.
+// take the job back. And no node gets more jobs than it lacks.
 func TestMoversLeave(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := fleet{}
@@ -121,9 +136,14 @@ func TestMoversLeave(t *testing.T) {
 		}
 		s := DefaultSettings()
 		s.MaxChurn = 1000
+		then, loads := f.even(), slices.Clone(f.loads)
 		for _, r := range f.movers(runs, s, instant.Time(0).Add(time.Hour)) {
 			if f.own().Has(r.held.JobID) {
 				t.Fatalf("%s moves", r.held.JobID)
+			}
+			to := then.owner(r.held.JobID)
+			if loads[to].Running++; loads[to].Running > then.loads[to].Running {
+				t.Fatalf("node %d gets more jobs than it lacks", to)
 			}
 		}
 	})

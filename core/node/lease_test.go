@@ -223,6 +223,31 @@ func TestGoneIsListed(t *testing.T) {
 	}
 }
 
+// TestGoneByAWrongClock: a node that was given up by one whose clock was ahead is not listed until that time has come.
+func TestGoneByAWrongClock(t *testing.T) {
+	w := newWorld(t)
+	dead, watcher := w.start("dead", nil), w.start("watcher", nil)
+	w.pass(5 * time.Second)
+	dead.paused, watcher.skew = true, 24*time.Hour
+	w.pass(w.handoverBound())
+	rows := func() (n int) {
+		w.do(func(tx kv.Tx) error {
+			list, err := tx.GetRange(w.s.Keys.Jobs.Gone.Range(), kv.RangeOptions{})
+			n = len(list)
+			return err
+		})
+		return n
+	}
+	if rows() != 1 {
+		t.Fatal("no node is listed as gone")
+	}
+	watcher.skew = 0
+	w.pass(goneFor + 2*sweepInterval)
+	if rows() != 0 {
+		t.Error("it is listed though an hour has passed")
+	}
+}
+
 // TestRequestsWithoutLease: a worker that has no lease is told so, whatever it asks for itself.
 func TestRequestsWithoutLease(t *testing.T) {
 	w := newWorld(t)

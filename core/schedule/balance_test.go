@@ -92,6 +92,8 @@ func TestSurplus(t *testing.T) {
 		{"few jobs", []Load{{"", 500, 3}, {"", 500, 0}}, []int{0, 0}},
 		{"four of five", []Load{{"", 500, 4}, {"", 500, 0}}, []int{0, 0}},
 		{"one node has too few", []Load{{"", 500, 110}, {"", 500, 110}, {"", 500, 50}}, []int{20, 20, 0}},
+		{"a node came to many", append(slices.Repeat([]Load{{"", 500, 100}}, 6), Load{"", 500, 0}),
+			[]int{15, 15, 15, 15, 15, 15, 0}}, // none of which is off by a fifth
 		{"no slots", []Load{{"", 0, 10}, {"", 0, 0}}, []int{0, 0}},
 		{"others are full", []Load{{"", 500, 400}, {"", 10, 10}, {"", 10, 10}}, []int{0, 0, 0}},
 	} {
