@@ -237,12 +237,16 @@ func (k *committer) readLogAgain(op peer.GetLocal) {
 		doc := reply.Result.(peer.Local)
 		log, err := checkpoint.Parse(doc.Body)
 		switch {
-		case doc.Found && err == nil && log.SessionID == k.log.SessionID:
-		case doc.Found && err == nil && log.Has(k.log.SessionID) && k.others < maxOthers:
+		case !doc.Found:
+			// Reached: a database is made again before its first checkpoint
+			k.fail(failure(nil, "the checkpoint document on the %s database is gone", op.Side))
+			return
+		case err == nil && log.SessionID == k.log.SessionID:
+		case err == nil && log.Has(k.log.SessionID) && k.others < maxOthers:
 			// Reached: another run has gone on from this checkpoint already
 			k.others++
 			k.trail = checkpoint.NewTrail(log.History) // the next checkpoint, if there is one, comes before that
-		case doc.Found && err == nil && k.sides[op.Side].wentOn(log) && k.others < maxOthers:
+		case err == nil && k.sides[op.Side].wentOn(log) && k.others < maxOthers:
 			// Reached: the run before has written its last checkpoint
 			k.others++
 			k.trail = checkpoint.NewTrail(log.History)

@@ -25,6 +25,7 @@ type side struct {
 	own       string   // session of the run's last checkpoint that it knows to be in there
 	older     map[string]log
 	discarded bool
+	declined  bool // it refused to store an empty log
 	// the log was changed by another writer while the run discarded it, and is looked for once more
 	again bool
 }
@@ -236,8 +237,13 @@ func (r opener) gotLog(op peer.GetLocal, reply peer.Reply) {
 func (r opener) prepareLog(op peer.PutLocal) error {
 	s, put := &r.start.sides[op.Side], r.readLog(op.Body)
 	switch {
-	case op.ID != r.base || op.Rev != s.rev || s.found == "" || !s.opened || s.inDoubt():
+	case op.ID != r.base || op.Rev != s.rev || s.found == "" && !r.lacksMark(s) || !s.opened || s.inDoubt():
 		return breach(Logging, "it asks to %s, and has found revision %q of %q", op, s.rev, s.found)
+	case s.found == "" && len(put.entries) > 0:
+		return breach(Logging, "it has copied nothing, and writes %v to the %s", put.entries, op.Side)
+	case s.found == "":
+		r.took(marksDatabase)
+		return nil
 	case r.Reset && len(put.entries) > 0:
 		return breach(Logging, "it is to forget its checkpoints, and writes %v to the %s", put.entries, op.Side)
 	case r.Reset:
@@ -265,6 +271,8 @@ func (r opener) preparedLog(op peer.PutLocal, reply peer.Reply) {
 	s := &r.start.sides[op.Side]
 	f := reply.Failure
 	switch {
+	case f != nil && s.found == "" && final(f) && (f.Status != 409 || s.again):
+		s.declined = true
 	case f == nil:
 		s.early = nil // whatever it was, it is what the run says now
 		s.rev = reply.Result.(peer.LocalWritten).Rev
@@ -275,9 +283,16 @@ func (r opener) preparedLog(op peer.PutLocal, reply peer.Reply) {
 		r.start.kept = true
 	case op.Side == peer.Source && refuses(f):
 		r.start.alone = true
-	case r.Reset && f.Status == 409 && !s.again:
+	case (r.Reset || s.found == "") && f.Status == 409 && !s.again:
 		*s = side{opening: true, opened: true, start: s.start, clustered: s.clustered, again: true}
 	}
+}
+
+// lacksMark reports whether a side is to get a log without checkpoints before anything is copied: it has none, and its
+// instance_start_time does not tell whether it is made again. Then the log tells.
+func (r opener) lacksMark(s *side) bool {
+	told, none := s.clustered && known(s.start), s.found == "" && len(s.answered) == 1+olderVersions
+	return r.UseCheckpoints && !told && none && s.rev == "" && !s.declined
 }
 
 // refuses reports whether a server said that it stores no log, now or later.
@@ -339,6 +354,8 @@ func (r opener) begins(op peer.ReadChanges) error {
 		case s.found == "" && len(s.answered) < 1+olderVersions:
 			return breach(Beginning, "it reads changes and has looked for the log of its %s as %v only",
 				peer.Side(on), s.asked)
+		case r.lacksMark(s):
+			return breach(Beginning, "it reads changes, and its %s has no log by which it is known", peer.Side(on))
 		case r.Reset && !kept && len(s.log.entries) > 0:
 			return breach(Beginning, "it is to start over, and its %s still has checkpoints", peer.Side(on))
 		}
