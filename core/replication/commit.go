@@ -162,11 +162,17 @@ func (k *committer) madeDurable(side peer.Side, start string) {
 		k.fail(replaced(side))
 		return
 	}
-	if side == peer.Source && k.readOnly {
-		k.keepsLast(func() { k.isSynced(side) })
-		return
+	synced := func() { k.isSynced(side) }
+	switch s := &k.sides[side]; {
+	case side == peer.Source && k.readOnly:
+		k.keepsLast(synced)
+	case s.clustered && !known(s.start) && s.logRev != "":
+		// A cluster that does not tell its databases apart takes a log whatever it replaces (see tellsApart).
+		op := peer.GetLocal{Side: side, ID: k.ids.Bases[0]}
+		k.insist(op, func(reply peer.Reply) { k.watch.sawLog(op, reply, synced) })
+	default:
+		synced()
 	}
-	k.isSynced(side)
 }
 
 func (k *committer) isSynced(side peer.Side) {

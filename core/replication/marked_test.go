@@ -42,6 +42,48 @@ func TestMadeAgainBeforeFirstCheckpoint(t *testing.T) {
 	}
 }
 
+// TestMadeAgainInOldCluster: a cluster that gives all of its databases the instance_start_time 0, and takes logs
+// whatever they replace, makes a database again under a run, before its first checkpoint or behind it.
+func TestMadeAgainInOldCluster(t *testing.T) {
+	for _, through := range []peer.Seq{"0", seqOf(3)} {
+		for side := range peer.Side(2) {
+			w := newWorld(t)
+			w.plan.Continuous = true
+			w.fill(3)
+			for _, d := range w.dbs {
+				d.start = "0"
+			}
+			w.reply = func(c Call) *peer.Reply {
+				op, is := c.Op.(peer.PutLocal)
+				if !is {
+					return nil
+				}
+				if op.Rev = ""; w.dbs[op.Side].local["four"].body != nil {
+					op.Rev = fmt.Sprint("0-", w.dbs[op.Side].local["four"].rev)
+				}
+				reply := w.apply(Call{ID: c.ID, Op: op}, false)
+				return &reply
+			}
+			w.begin()
+			for w.run.info.DocsWritten < 3 || w.run.info.CheckpointedSeq != through {
+				w.proceed(first)
+			}
+			if through != "0" {
+				w.dbs[peer.Source].write("more", "1-a")
+				w.proceed(first)
+			}
+			w.remake(side, "0")
+			w.wantEnd(Crashed, fmt.Sprintf("checkpoint_commit_failure: the checkpoint document on the %s", side))
+			w.dbs[peer.Source].write("new", "1-a")
+			w.plan.Continuous = false
+			w.begin()
+			if w.wantEnd(Completed, ""); w.uncovered(w.dbs[peer.Source].seq) != "" {
+				t.Errorf("the %s is made again, and not all comes", side)
+			}
+		}
+	}
+}
+
 // TestEmptyLogs: where instance_start_time does not tell databases of one name apart, each side has a log before
 // anything is read. A request whose answer is lost is repeated, and the next run finds the log.
 func TestEmptyLogs(t *testing.T) {
