@@ -112,16 +112,25 @@ func (w *watcher) sawLog(op peer.GetLocal, reply peer.Reply, then func()) {
 	then()
 }
 
-// sawDatabase compares a database's description with the one at the beginning of the run.
+// sawDatabase compares a database's description with the one before. Without checkpoints nothing but the number of its
+// changes may tell that a database was made again (see tellsApart). In a cluster that may go back, as another copy
+// answers.
 func (w *watcher) sawDatabase(op peer.Open, reply peer.Reply) {
 	if reply.Failure != nil {
 		w.commits.fail(trouble(op, reply.Failure))
 		return
 	}
-	if w.sides[op.Side].isOther(reply.Result.(peer.Opened).InstanceStartTime) {
+	db, s := reply.Result.(peer.Opened), &w.sides[op.Side]
+	switch {
+	case s.isOther(db.InstanceStartTime):
 		w.commits.fail(replaced(op.Side))
 		return
+	case !s.clustered && db.UpdateSeq.Before(s.seq):
+		// Reached: an idle run finds a database with fewer changes
+		w.commits.fail(failure(nil, "the %s database has fewer changes than before", op.Side))
+		return
 	}
+	s.seq = db.UpdateSeq
 	w.looked()
 }
 

@@ -3,6 +3,7 @@ package replication
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"couchrelay/core/peer"
 )
@@ -150,5 +151,22 @@ func TestEmptyLogRefused(t *testing.T) {
 				t.Errorf("the %s answers %d: %v, and lacks %q", side, code, end, w.uncovered(2))
 			}
 		}
+	}
+}
+
+// TestMadeAgainWithoutCheckpoints: an idle run without checkpoints notices that a database was made again whose server
+// gives it the same instance_start_time: it has fewer changes.
+func TestMadeAgainWithoutCheckpoints(t *testing.T) {
+	for side := range peer.Side(2) {
+		w := newWorld(t)
+		w.numbers()
+		w.plan.UseCheckpoints, w.plan.Continuous = false, true
+		w.fill(3)
+		w.begin()
+		for end := w.now.Add(leastLook + time.Second); w.now < end; {
+			w.proceed(first)
+		}
+		w.remake(side, w.dbs[side].start)
+		w.wantEnd(Crashed, fmt.Sprintf("checkpoint_commit_failure: the %s database has fewer changes", side))
 	}
 }

@@ -112,7 +112,7 @@ func (o *opener) onOpen(op peer.Open, reply peer.Reply) {
 	}
 	db := reply.Result.(peer.Opened)
 	s := &o.sides[op.Side]
-	s.start, s.clustered = db.InstanceStartTime, clustered(db.UpdateSeq)
+	s.start, s.clustered, s.seq = db.InstanceStartTime, clustered(db.UpdateSeq), db.UpdateSeq
 	o.opened[op.Side] = true
 	if op.Side == peer.Source {
 		o.feed.goal = db.UpdateSeq

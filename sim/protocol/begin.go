@@ -15,6 +15,8 @@ type side struct {
 	opened    bool
 	start     string   // instance_start_time when it was opened
 	clustered bool     // its sequences are texts, with a number in front
+	seq       peer.Seq // the last one at which it was described
+	fewer     bool     // it was at a later one before, which only happens in clusters
 	asked     []string // ids under which a log was looked for
 	answered  map[string]bool
 	early     []string // those that were asked for before the database was opened
@@ -140,6 +142,10 @@ func (r opener) another(op peer.Op) bool {
 func (r opener) opened(op peer.Open, reply peer.Reply) {
 	got, is := reply.Result.(peer.Opened)
 	s := &r.start.sides[op.Side]
+	s.fewer = !s.clustered && got.UpdateSeq.Before(s.seq)
+	if is && !s.fewer {
+		s.seq = got.UpdateSeq
+	}
 	switch {
 	case reply.Failure != nil || !is:
 	case r.phase == opening:
@@ -161,7 +167,7 @@ func (r opener) opened(op peer.Open, reply peer.Reply) {
 func (r opener) locates(op peer.GetLocal) error {
 	s := &r.start.sides[op.Side]
 	if op.ID == r.base && s.inDoubt() {
-		*s = side{opening: true, opened: true, start: s.start, clustered: s.clustered}
+		*s = side{opening: true, opened: true, start: s.start, clustered: s.clustered, seq: s.seq}
 	}
 	first, repeats := len(s.asked) == 0, slices.Contains(s.asked, op.ID)
 	switch {
@@ -284,7 +290,7 @@ func (r opener) preparedLog(op peer.PutLocal, reply peer.Reply) {
 	case op.Side == peer.Source && refuses(f):
 		r.start.alone = true
 	case (r.Reset || s.found == "") && f.Status == 409 && !s.again:
-		*s = side{opening: true, opened: true, start: s.start, clustered: s.clustered, again: true}
+		*s = side{opening: true, opened: true, start: s.start, clustered: s.clustered, seq: s.seq, again: true}
 	}
 }
 
