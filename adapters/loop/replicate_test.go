@@ -131,11 +131,11 @@ func TestPageForWrite(t *testing.T) {
 // TestCopyRefusedForGood: only an error that concerns the replication as a whole ends its run at once.
 func TestCopyRefusedForGood(t *testing.T) {
 	source := answers(t, map[string]string{
-		"/db/":      `{"update_seq":1,"instance_start_time":"0"}`,
+		"/db/":      `{"update_seq":"1-a","instance_start_time":"1"}`,
 		"/_changes": `{"results":[{"seq":1,"id":"a","changes":[{"rev":"1-a"}]}],"last_seq":1}`,
 	})
 	target := answers(t, map[string]string{
-		"/db/":        `{"update_seq":0,"instance_start_time":"0"}`,
+		"/db/":        `{"update_seq":"0-a","instance_start_time":"1"}`,
 		"/_revs_diff": `{"a":{"missing":["1-a"]}}`,
 	})
 	if end := replicate(t, source, target); end.Cause != replication.Crashed ||

@@ -26,6 +26,8 @@ func (w *world) copyOne(run uint64) {
 		switch op := w.links[run][id].(type) {
 		case peer.Open:
 			result = peer.Opened{InstanceStartTime: "0", UpdateSeq: "1"}
+		case peer.PutLocal:
+			result = peer.LocalWritten{Rev: "0-1"}
 		case peer.GetLocal:
 			result = peer.Local{}
 		case peer.ReadChanges:

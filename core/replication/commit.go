@@ -162,11 +162,17 @@ func (k *committer) madeDurable(side peer.Side, start string) {
 		k.fail(replaced(side))
 		return
 	}
-	if side == peer.Source && k.readOnly {
-		k.keepsLast(func() { k.isSynced(side) })
-		return
+	synced := func() { k.isSynced(side) }
+	switch s := &k.sides[side]; {
+	case side == peer.Source && k.readOnly:
+		k.keepsLast(synced)
+	case s.clustered && !known(s.start) && s.logRev != "":
+		// A cluster that does not tell its databases apart takes a log whatever it replaces (see tellsApart).
+		op := peer.GetLocal{Side: side, ID: k.ids.Bases[0]}
+		k.insist(op, func(reply peer.Reply) { k.watch.sawLog(op, reply, synced) })
+	default:
+		synced()
 	}
-	k.isSynced(side)
 }
 
 func (k *committer) isSynced(side peer.Side) {
@@ -237,12 +243,16 @@ func (k *committer) readLogAgain(op peer.GetLocal) {
 		doc := reply.Result.(peer.Local)
 		log, err := checkpoint.Parse(doc.Body)
 		switch {
-		case doc.Found && err == nil && log.SessionID == k.log.SessionID:
-		case doc.Found && err == nil && log.Has(k.log.SessionID) && k.others < maxOthers:
+		case !doc.Found:
+			// Reached: a database is made again before its first checkpoint
+			k.fail(failure(nil, "the checkpoint document on the %s database is gone", op.Side))
+			return
+		case err == nil && log.SessionID == k.log.SessionID:
+		case err == nil && log.Has(k.log.SessionID) && k.others < maxOthers:
 			// Reached: another run has gone on from this checkpoint already
 			k.others++
 			k.trail = checkpoint.NewTrail(log.History) // the next checkpoint, if there is one, comes before that
-		case doc.Found && err == nil && k.sides[op.Side].wentOn(log) && k.others < maxOthers:
+		case err == nil && k.sides[op.Side].wentOn(log) && k.others < maxOthers:
 			// Reached: the run before has written its last checkpoint
 			k.others++
 			k.trail = checkpoint.NewTrail(log.History)

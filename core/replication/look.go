@@ -62,7 +62,7 @@ func (w *watcher) lookAtDatabases() {
 		has := w.plan.UseCheckpoints && w.sides[side].logRev != ""
 		if has || side == peer.Source && w.commits.lone.counts {
 			op := peer.GetLocal{Side: side, ID: w.ids.Bases[0]}
-			w.lookBy(op, func(reply peer.Reply) { w.sawLog(op, reply) })
+			w.lookBy(op, func(reply peer.Reply) { w.sawLog(op, reply, w.looked) })
 		}
 		if !has || known(w.sides[side].start) {
 			op := peer.Open{Side: side}
@@ -80,9 +80,10 @@ func (w *watcher) lookBy(op peer.Op, then func(peer.Reply)) {
 	w.insist(op, then)
 }
 
-// sawLog compares a log with the one that the run wrote or found. It compares session ids, which are never
-// used twice. Revisions would not do: they begin anew in a database that was made again.
-func (w *watcher) sawLog(op peer.GetLocal, reply peer.Reply) {
+// sawLog compares a log with the one that the run wrote or found, and calls then if the database surely is the same. It
+// compares session ids, which are never used twice. Revisions would not do: they begin anew in a database that was made
+// again.
+func (w *watcher) sawLog(op peer.GetLocal, reply peer.Reply, then func()) {
 	if reply.Failure != nil {
 		w.commits.fail(trouble(op, reply.Failure))
 		return
@@ -91,7 +92,7 @@ func (w *watcher) sawLog(op peer.GetLocal, reply peer.Reply) {
 	log, err := checkpoint.Parse(doc.Body)
 	s := &w.sides[op.Side]
 	if !doc.Found && s.logRev == "" {
-		w.looked()
+		then()
 		return
 	}
 	if doc.Found && err == nil && log.SessionID != s.log.SessionID && s.wentOn(log) {
@@ -108,19 +109,28 @@ func (w *watcher) sawLog(op peer.GetLocal, reply peer.Reply) {
 		w.commits.fail(failure(nil, "the checkpoint document on the %s database has changed", op.Side))
 		return
 	}
-	w.looked()
+	then()
 }
 
-// sawDatabase compares a database's description with the one at the beginning of the run.
+// sawDatabase compares a database's description with the one before. Without checkpoints nothing but the number of its
+// changes may tell that a database was made again (see tellsApart). In a cluster that may go back, as another copy
+// answers.
 func (w *watcher) sawDatabase(op peer.Open, reply peer.Reply) {
 	if reply.Failure != nil {
 		w.commits.fail(trouble(op, reply.Failure))
 		return
 	}
-	if w.sides[op.Side].isOther(reply.Result.(peer.Opened).InstanceStartTime) {
+	db, s := reply.Result.(peer.Opened), &w.sides[op.Side]
+	switch {
+	case s.isOther(db.InstanceStartTime):
 		w.commits.fail(replaced(op.Side))
 		return
+	case !s.clustered && db.UpdateSeq.Before(s.seq):
+		// Reached: an idle run finds a database with fewer changes
+		w.commits.fail(failure(nil, "the %s database has fewer changes than before", op.Side))
+		return
 	}
+	s.seq = db.UpdateSeq
 	w.looked()
 }
 

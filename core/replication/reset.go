@@ -7,10 +7,24 @@ import (
 	"couchrelay/core/peer"
 )
 
-// discard replaces a side's checkpoint by a log without any, before anything is copied: a reset that is cut off
-// has lost checkpoints, or will be repeated, and no later run goes on from those that were to be forgotten. It
-// does so for replications without checkpoints too, which begin at those that others left.
-func (o *opener) discard(on peer.Side) {
+// forgets reports whether a side's checkpoint is to be discarded. A source that keeps it has none in common with the
+// target any more.
+func (o *opener) forgets(on peer.Side) bool {
+	return o.plan.Reset && !o.sides[on].log.Empty() && !(on == peer.Source && o.declined[on])
+}
+
+// marks reports whether a side is to have a log before it has a checkpoint: where no instance_start_time tells that a
+// database was deleted and made again, the log does. The new database has none, so its server does not take the first
+// checkpoint, which says what it replaces. A side that refuses the log has a run fail for its checkpoint, if at all.
+func (o *opener) marks(on peer.Side) bool {
+	s := &o.sides[on]
+	return o.plan.UseCheckpoints && s.log.Empty() && s.logRev == "" && !s.tellsApart() && !o.declined[on]
+}
+
+// writeEmpty writes a log without any checkpoint to a side, before anything is copied. A reset that is cut off then has
+// lost checkpoints, or will be repeated, and no later run goes on from those that were to be forgotten: it does so for
+// replications without checkpoints too, which begin at those that others left.
+func (o *opener) writeEmpty(on peer.Side) {
 	s := &o.sides[on]
 	op := peer.PutLocal{Side: on, ID: o.ids.Bases[0], Rev: s.logRev, Body: checkpoint.Log{}.Encode(false)}
 	o.ask(op, func(reply peer.Reply) {
@@ -18,16 +32,17 @@ func (o *opener) discard(on peer.Side) {
 		case f == nil:
 			s.log, s.logRev = checkpoint.Log{}, reply.Result.(peer.LocalWritten).Rev
 			o.locate(on)
-		case on == peer.Source && refusesLog(f):
-			// Reached: a source keeps its log over a reset
-			o.kept = true // and the target has no checkpoint in common with it any more
-			o.locate(on)
 		case f.Kind == peer.Status && f.Status == 409 && !o.reread[on]:
 			// A request of an earlier run arrived late, or this one did and its answer was lost.
 			// Reached: a log changes while it is discarded
 			o.reread[on] = true
 			s.log, s.logRev = checkpoint.Log{}, ""
 			o.lookForLog(on)
+		case !o.forgets(on) && f.Kind == peer.Status && !Transient(f) && !asksForLess(f),
+			on == peer.Source && refusesLog(f):
+			// Reached: a database refuses an empty log
+			o.declined[on] = true
+			o.locate(on)
 		default:
 			o.crash(trouble(op, f))
 		}

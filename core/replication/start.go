@@ -17,11 +17,11 @@ import (
 type opener struct {
 	*Run
 
-	opened  [2]bool // databases that were opened, by peer.Side
-	search  [2]search
-	located [2]bool // sides whose checkpoint was found and, in a reset, discarded, or is known not to exist
-	kept    bool    // the source refused to have its checkpoint discarded
-	reread  [2]bool // sides whose checkpoint was looked for again, since another writer changed it in a reset
+	opened   [2]bool // databases that were opened, by peer.Side
+	search   [2]search
+	located  [2]bool // sides whose checkpoint is known, and that have an empty log if they need one
+	declined [2]bool // sides that refused to store an empty log
+	reread   [2]bool // sides whose checkpoint was looked for again, since another writer changed it
 }
 
 // search is the search for a side's checkpoint ("Retrieve Replication Logs").
@@ -112,7 +112,7 @@ func (o *opener) onOpen(op peer.Open, reply peer.Reply) {
 	}
 	db := reply.Result.(peer.Opened)
 	s := &o.sides[op.Side]
-	s.start, s.clustered = db.InstanceStartTime, clustered(db.UpdateSeq)
+	s.start, s.clustered, s.seq = db.InstanceStartTime, clustered(db.UpdateSeq), db.UpdateSeq
 	o.opened[op.Side] = true
 	if op.Side == peer.Source {
 		o.feed.goal = db.UpdateSeq
@@ -220,8 +220,8 @@ func (o *opener) migrate(on peer.Side) {
 
 // locate compares the logs once both are known ("Compare Replication Logs"), and starts the copying.
 func (o *opener) locate(on peer.Side) {
-	if kept := on == peer.Source && o.kept; o.plan.Reset && !kept && !o.sides[on].log.Empty() {
-		o.discard(on)
+	if o.forgets(on) || o.marks(on) {
+		o.writeEmpty(on)
 		return
 	}
 	o.located[on] = true
@@ -285,8 +285,12 @@ func (s *side) trusted() checkpoint.Log {
 // gives no two databases one instance_start_time.
 func (s *side) wrote(doc peer.Local) bool {
 	log, err := checkpoint.Parse(doc.Body)
-	return err == nil && s.clustered && known(s.start) && log.InstanceStart == s.start
+	return err == nil && s.tellsApart() && log.InstanceStart == s.start
 }
+
+// tellsApart reports whether no two databases of this name have one instance_start_time. PouchDB's server gives all of
+// its databases the time of its own start.
+func (s *side) tellsApart() bool { return s.clustered && known(s.start) }
 
 // known reports whether an instance_start_time tells anything: old and mixed clusters send "0".
 func known(start string) bool { return start != "" && start != "0" }

@@ -15,6 +15,8 @@ type side struct {
 	opened    bool
 	start     string   // instance_start_time when it was opened
 	clustered bool     // its sequences are texts, with a number in front
+	seq       peer.Seq // the last one at which it was described
+	fewer     bool     // it was at a later one before, which only happens in clusters
 	asked     []string // ids under which a log was looked for
 	answered  map[string]bool
 	early     []string // those that were asked for before the database was opened
@@ -25,6 +27,7 @@ type side struct {
 	own       string   // session of the run's last checkpoint that it knows to be in there
 	older     map[string]log
 	discarded bool
+	declined  bool // it refused to store an empty log
 	// the log was changed by another writer while the run discarded it, and is looked for once more
 	again bool
 }
@@ -139,6 +142,10 @@ func (r opener) another(op peer.Op) bool {
 func (r opener) opened(op peer.Open, reply peer.Reply) {
 	got, is := reply.Result.(peer.Opened)
 	s := &r.start.sides[op.Side]
+	s.fewer = !s.clustered && got.UpdateSeq.Before(s.seq)
+	if is && !s.fewer {
+		s.seq = got.UpdateSeq
+	}
 	switch {
 	case reply.Failure != nil || !is:
 	case r.phase == opening:
@@ -160,7 +167,7 @@ func (r opener) opened(op peer.Open, reply peer.Reply) {
 func (r opener) locates(op peer.GetLocal) error {
 	s := &r.start.sides[op.Side]
 	if op.ID == r.base && s.inDoubt() {
-		*s = side{opening: true, opened: true, start: s.start, clustered: s.clustered}
+		*s = side{opening: true, opened: true, start: s.start, clustered: s.clustered, seq: s.seq}
 	}
 	first, repeats := len(s.asked) == 0, slices.Contains(s.asked, op.ID)
 	switch {
@@ -236,8 +243,13 @@ func (r opener) gotLog(op peer.GetLocal, reply peer.Reply) {
 func (r opener) prepareLog(op peer.PutLocal) error {
 	s, put := &r.start.sides[op.Side], r.readLog(op.Body)
 	switch {
-	case op.ID != r.base || op.Rev != s.rev || s.found == "" || !s.opened || s.inDoubt():
+	case op.ID != r.base || op.Rev != s.rev || s.found == "" && !r.lacksMark(s) || !s.opened || s.inDoubt():
 		return breach(Logging, "it asks to %s, and has found revision %q of %q", op, s.rev, s.found)
+	case s.found == "" && len(put.entries) > 0:
+		return breach(Logging, "it has copied nothing, and writes %v to the %s", put.entries, op.Side)
+	case s.found == "":
+		r.took(marksDatabase)
+		return nil
 	case r.Reset && len(put.entries) > 0:
 		return breach(Logging, "it is to forget its checkpoints, and writes %v to the %s", put.entries, op.Side)
 	case r.Reset:
@@ -265,6 +277,8 @@ func (r opener) preparedLog(op peer.PutLocal, reply peer.Reply) {
 	s := &r.start.sides[op.Side]
 	f := reply.Failure
 	switch {
+	case f != nil && s.found == "" && final(f) && (f.Status != 409 || s.again):
+		s.declined = true
 	case f == nil:
 		s.early = nil // whatever it was, it is what the run says now
 		s.rev = reply.Result.(peer.LocalWritten).Rev
@@ -275,9 +289,16 @@ func (r opener) preparedLog(op peer.PutLocal, reply peer.Reply) {
 		r.start.kept = true
 	case op.Side == peer.Source && refuses(f):
 		r.start.alone = true
-	case r.Reset && f.Status == 409 && !s.again:
-		*s = side{opening: true, opened: true, start: s.start, clustered: s.clustered, again: true}
+	case (r.Reset || s.found == "") && f.Status == 409 && !s.again:
+		*s = side{opening: true, opened: true, start: s.start, clustered: s.clustered, seq: s.seq, again: true}
 	}
+}
+
+// lacksMark reports whether a side is to get a log without checkpoints before anything is copied: it has none, and its
+// instance_start_time does not tell whether it is made again. Then the log tells.
+func (r opener) lacksMark(s *side) bool {
+	told, none := s.clustered && known(s.start), s.found == "" && len(s.answered) == 1+olderVersions
+	return r.UseCheckpoints && !told && none && s.rev == "" && !s.declined
 }
 
 // refuses reports whether a server said that it stores no log, now or later.
@@ -339,6 +360,8 @@ func (r opener) begins(op peer.ReadChanges) error {
 		case s.found == "" && len(s.answered) < 1+olderVersions:
 			return breach(Beginning, "it reads changes and has looked for the log of its %s as %v only",
 				peer.Side(on), s.asked)
+		case r.lacksMark(s):
+			return breach(Beginning, "it reads changes, and its %s has no log by which it is known", peer.Side(on))
 		case r.Reset && !kept && len(s.log.entries) > 0:
 			return breach(Beginning, "it is to start over, and its %s still has checkpoints", peer.Side(on))
 		}

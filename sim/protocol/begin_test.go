@@ -76,3 +76,32 @@ func TestLogsBeside(t *testing.T) {
 		}, Beginning},
 	})
 }
+
+// TestEmptyLogs: a side whose instance_start_time does not tell databases of one name apart gets a log before
+// anything is read.
+func TestEmptyLogs(t *testing.T) {
+	saves := spec.Replication{UseCheckpoints: true}
+	found := func(c *talk, seq peer.Seq) {
+		c.named()
+		c.does(peer.Open{Side: peer.Source}, peer.Opened{UpdateSeq: seq, InstanceStartTime: "1"})
+		c.does(peer.Open{Side: peer.Target}, peer.Opened{UpdateSeq: `"9-x"`, InstanceStartTime: "2"})
+		c.finds(peer.Source, "")
+		c.finds(peer.Target, "")
+	}
+	empty := peer.PutLocal{Side: peer.Source, ID: "base", Body: []byte(`{"history":[]}`)}
+	read := peer.ReadChanges{Since: "0", Limit: 10}
+	check(t, []conversation{
+		{"none", saves, func(c *talk) { found(c, "9"); c.asks(read) }, Beginning},
+		{"one", saves, func(c *talk) {
+			found(c, "9")
+			c.does(empty, peer.LocalWritten{Rev: "0-1"})
+			c.asks(read)
+		}, legal},
+		{"one that is refused", saves, func(c *talk) { found(c, "9"); c.fails(empty, 403); c.asks(read) }, legal},
+		{"one with checkpoints", saves, func(c *talk) {
+			found(c, "9")
+			c.asks(peer.PutLocal{Side: peer.Source, ID: "base", Body: []byte(logAt("a", 5, "0"))})
+		}, Logging},
+		{"one for a cluster", saves, func(c *talk) { found(c, `"9-x"`); c.asks(empty) }, Logging},
+	})
+}

@@ -119,7 +119,8 @@ func (r *Run) crashes(t replication.Trouble) error {
 func (r *Run) hopeless() bool {
 	switch got := r.last.reply.Result.(type) {
 	case peer.Opened:
-		return r.isOther(r.last.op.(peer.Open).Side, got.InstanceStartTime)
+		on := r.last.op.(peer.Open).Side
+		return r.isOther(on, got.InstanceStartTime) || r.start.sides[on].fewer
 	case peer.Committed:
 		return r.save.other
 	case peer.Local:

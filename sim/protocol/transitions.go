@@ -15,6 +15,7 @@ const (
 	findsOlder
 	migratesLog
 	discardsLog
+	marksDatabase
 	provesSource
 	beginsAtCheckpoint
 	beginsAlone
@@ -95,6 +96,7 @@ var words = [transitions]string{
 	opensSource: "open the source", opensTarget: "open the target", makesTarget: "make the target",
 	looksForLog: "look for a log", findsLog: "find one", findsOlder: "find one under an older id",
 	migratesLog: "write that under the present id", discardsLog: "discard a log",
+	marksDatabase:      "write an empty log",
 	provesSource:       "ask a read-only source for its last change",
 	beginsAtCheckpoint: "begin at a common checkpoint", beginsAlone: "begin by the target's log alone",
 	beginsAtSince: "begin at since_seq", beginsAnew: "begin at the beginning",

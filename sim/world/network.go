@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 	"couchrelay/core/ratelimit"
@@ -197,7 +198,7 @@ func (n *network) Arrives(s *peers.Server, database string, op peer.Op, by spec.
 		return refusal
 	}
 	db := s.DB(database)
-	if kind == reflect.TypeFor[peer.PutLocal]() && n.snares[db] {
+	if put, is := op.(peer.PutLocal); is && n.snares[db] && hasCheckpoint(put) {
 		n.w.Engine.Logf(db.String(), "made again")
 		n.w.remake(db)
 	}
@@ -205,6 +206,11 @@ func (n *network) Arrives(s *peers.Server, database string, op peer.Op, by spec.
 		n.purgeAsked(db, op)
 	}
 	return nil
+}
+
+func hasCheckpoint(op peer.PutLocal) bool {
+	log, err := checkpoint.Parse(op.Body)
+	return err != nil || !log.Empty()
 }
 
 // Redirect is peers.Network's.

@@ -1,0 +1,172 @@
+package replication
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"couchrelay/core/peer"
+)
+
+// numbers has the servers number their changes, and tell when they were started in the place of instance_start_time, as
+// PouchDB's do: a database that is made again has the same one.
+func (w *world) numbers() {
+	w.reply = func(c Call) *peer.Reply {
+		op, is := c.Op.(peer.Open)
+		if !is {
+			return nil
+		}
+		d := w.dbs[op.Side]
+		seq := peer.Seq(seqOf(d.seq).Ordinal())
+		return &peer.Reply{Result: peer.Opened{UpdateSeq: seq, InstanceStartTime: d.start}}
+	}
+}
+
+// TestMadeAgainBeforeFirstCheckpoint: a database of a server that numbers its changes is made again before it gets its
+// first checkpoint. The checkpoint is about the database before, and the new one does not take it.
+func TestMadeAgainBeforeFirstCheckpoint(t *testing.T) {
+	for side := range peer.Side(2) {
+		w := newWorld(t)
+		w.numbers()
+		w.fill(3)
+		w.begin()
+		for w.run.info.DocsWritten < 3 {
+			w.proceed(first)
+		}
+		w.remake(side, w.dbs[side].start)
+		w.wantEnd(Crashed, fmt.Sprintf("checkpoint_commit_failure: the checkpoint document on the %s database", side))
+		w.dbs[peer.Source].write("new", "1-a")
+		w.begin()
+		if w.wantEnd(Completed, ""); w.uncovered(w.dbs[peer.Source].seq) != "" {
+			t.Errorf("the %s is made again, and not all comes", side)
+		}
+	}
+}
+
+// TestMadeAgainInOldCluster: a cluster that gives all of its databases the instance_start_time 0, and takes logs
+// whatever they replace, makes a database again under a run, before its first checkpoint or behind it.
+func TestMadeAgainInOldCluster(t *testing.T) {
+	for _, through := range []peer.Seq{"0", seqOf(3)} {
+		for side := range peer.Side(2) {
+			w := newWorld(t)
+			w.plan.Continuous = true
+			w.fill(3)
+			for _, d := range w.dbs {
+				d.start = "0"
+			}
+			w.reply = func(c Call) *peer.Reply {
+				op, is := c.Op.(peer.PutLocal)
+				if !is {
+					return nil
+				}
+				if op.Rev = ""; w.dbs[op.Side].local["four"].body != nil {
+					op.Rev = fmt.Sprint("0-", w.dbs[op.Side].local["four"].rev)
+				}
+				reply := w.apply(Call{ID: c.ID, Op: op}, false)
+				return &reply
+			}
+			w.begin()
+			for w.run.info.DocsWritten < 3 || w.run.info.CheckpointedSeq != through {
+				w.proceed(first)
+			}
+			if through != "0" {
+				w.dbs[peer.Source].write("more", "1-a")
+				w.proceed(first)
+			}
+			w.remake(side, "0")
+			w.wantEnd(Crashed, fmt.Sprintf("checkpoint_commit_failure: the checkpoint document on the %s", side))
+			w.dbs[peer.Source].write("new", "1-a")
+			w.plan.Continuous = false
+			w.begin()
+			if w.wantEnd(Completed, ""); w.uncovered(w.dbs[peer.Source].seq) != "" {
+				t.Errorf("the %s is made again, and not all comes", side)
+			}
+		}
+	}
+}
+
+// TestEmptyLogs: where instance_start_time does not tell databases of one name apart, each side has a log before
+// anything is read. A request whose answer is lost is repeated, and the next run finds the log.
+func TestEmptyLogs(t *testing.T) {
+	w := newWorld(t)
+	w.numbers()
+	lost := 0
+	w.fault = func(c Call) fault {
+		if _, is := c.Op.(peer.PutLocal); is && lost < 2 {
+			lost++
+			return loses
+		}
+		return works
+	}
+	w.begin()
+	w.asksFor("read changes", first)
+	if w.count("put source") != 2 || w.count("put target") != 2 {
+		t.Errorf("it writes %v", w.calls)
+	}
+	for side := range peer.Side(2) {
+		if log, rev := w.logOn(side), w.dbs[side].local["four"].rev; !log.Empty() || rev != 1 {
+			t.Errorf("the %s has %+v in revision %d", side, log, rev)
+		}
+	}
+	w.wantEnd(Completed, "")
+	w.calls = nil
+	w.begin()
+	if w.wantEnd(Completed, ""); w.count("put") > 0 {
+		t.Errorf("the run after writes %v", w.calls)
+	}
+}
+
+// TestNoEmptyLogs: none is written to servers that tell databases apart, nor without checkpoints.
+func TestNoEmptyLogs(t *testing.T) {
+	for _, use := range []bool{true, false} {
+		w := newWorld(t)
+		if w.plan.UseCheckpoints = use; !use {
+			w.numbers()
+		}
+		w.begin()
+		if w.wantEnd(Completed, ""); w.count("put") > 0 {
+			t.Errorf("checkpoints %v: it writes %v", use, w.calls)
+		}
+	}
+}
+
+// TestEmptyLogRefused: a side that refuses to store the empty log gets the documents none the less, as one that refuses
+// its checkpoints.
+func TestEmptyLogRefused(t *testing.T) {
+	for _, code := range []int{403, 404, 409} {
+		for side := range peer.Side(2) {
+			w := newWorld(t)
+			w.numbers()
+			w.fill(2)
+			w.answer = func(c Call) *peer.Failure {
+				refused := status(code)
+				if put, is := c.Op.(peer.PutLocal); is && put.Side == side {
+					return &refused
+				}
+				return nil
+			}
+			w.begin()
+			end := w.runToEnd(first)
+			if want := code == 403 && side == peer.Source; (end.Cause == Completed) != want || w.uncovered(2) != "" {
+				t.Errorf("the %s answers %d: %v, and lacks %q", side, code, end, w.uncovered(2))
+			}
+		}
+	}
+}
+
+// TestMadeAgainWithoutCheckpoints: an idle run without checkpoints notices that a database was made again whose server
+// gives it the same instance_start_time: it has fewer changes.
+func TestMadeAgainWithoutCheckpoints(t *testing.T) {
+	for side := range peer.Side(2) {
+		w := newWorld(t)
+		w.numbers()
+		w.plan.UseCheckpoints, w.plan.Continuous = false, true
+		w.fill(3)
+		w.begin()
+		for end := w.now.Add(leastLook + time.Second); w.now < end; {
+			w.proceed(first)
+		}
+		w.remake(side, w.dbs[side].start)
+		w.wantEnd(Crashed, fmt.Sprintf("checkpoint_commit_failure: the %s database has fewer changes", side))
+	}
+}
