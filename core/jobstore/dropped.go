@@ -35,7 +35,7 @@ func (k Keys) DroppedDBs(r kv.Reader) (Dropped, error) {
 	return list, nil
 }
 
-// Has reports whether a job belongs to one of the databases.
+// Has reports whether a job belongs to one of the databases, or a prefix of ids is that of one.
 func (d Dropped) Has(jobID string) bool { return d.prefixOf(jobID) != "" }
 
 // prefixOf returns the prefix of the deleted database that a job belongs to, empty for none.
@@ -77,8 +77,8 @@ func SweepPause(took time.Duration) time.Duration {
 }
 
 // SweepDropped removes up to limit jobs of deleted databases. It begins with running jobs, so that their runs
-// end soon, and goes on with those that stand first among ready jobs, which accepts have to pass over. It reports
-// whether no deleted database is left.
+// end soon, and goes on with those that stand first among ready jobs, which accepts have to pass over; in both it looks
+// for all deleted databases, and then it empties the first one. It reports whether no deleted database is left.
 func (s *Store) SweepDropped(tx kv.Tx, limit int) (done bool, err error) {
 	rows, err := tx.GetRange(s.Keys.Dropped.Range(), kv.RangeOptions{Limit: 1})
 	if err != nil || len(rows) == 0 {
@@ -86,6 +86,9 @@ func (s *Store) SweepDropped(tx kv.Tx, limit int) (done bool, err error) {
 	}
 	d := dropping{s: s, tx: tx, limit: limit}
 	if err := s.Keys.Dropped.Scan(rows[0].Key, &d.prefix); err != nil {
+		return false, err
+	}
+	if d.all, err = s.Keys.DroppedDBs(tx.Snapshot()); err != nil {
 		return false, err
 	}
 	batches := byte(0) // in the order of ids, since the last look
@@ -120,7 +123,8 @@ func (s *Store) SweepDropped(tx kv.Tx, limit int) (done bool, err error) {
 type dropping struct {
 	s      *Store
 	tx     kv.Tx
-	prefix string // of the jobs' ids
+	all    Dropped
+	prefix string // of the ids of the jobs of the first one
 	limit  int    // of jobs that may still be removed
 	size   int    // bytes read and written
 }
@@ -141,22 +145,17 @@ func (d *dropping) running() error {
 		if err := owned.Scan(row.Key, &lock.Worker, &lock.Batch, &id); err != nil {
 			return err
 		}
-		if strings.HasPrefix(id, d.prefix) {
+		if d.all.Has(id) {
 			ids = append(ids, id)
 		}
 	}
 	return d.removeAll(ids)
 }
 
-// first removes ready jobs among the first ones, as far as accepts pass over jobs; those of all deleted databases,
-// since an accept passes over them all.
+// first removes ready jobs among the first ones, as far as accepts pass over jobs.
 func (d *dropping) first() error {
 	if d.full() {
 		return nil
-	}
-	dropped, err := d.s.Keys.DroppedDBs(d.tx.Snapshot())
-	if err != nil {
-		return err
 	}
 	rows, err := d.tx.Snapshot().GetRange(d.s.Keys.Jobs.Ready.Range(), kv.RangeOptions{Limit: jobs.MaxPassed})
 	if err != nil {
@@ -164,7 +163,7 @@ func (d *dropping) first() error {
 	}
 	var ids []string
 	for _, row := range rows {
-		if id := string(row.Value); dropped.Has(id) {
+		if id := string(row.Value); d.all.Has(id) {
 			ids = append(ids, id)
 		}
 	}
@@ -197,7 +196,7 @@ func (d *dropping) removeAll(ids []string) error {
 	return nil
 }
 
-// byID removes jobs in the order of their ids, and reports whether there are more.
+// byID removes jobs of the first database in the order of their ids, and reports whether there are more.
 func (d *dropping) byID() (more bool, err error) {
 	for !d.full() {
 		page := min(d.limit, dropPage)

@@ -166,6 +166,22 @@ func TestDroppedJobs(t *testing.T) {
 	}
 }
 
+// TestDroppedJobsOfSeveral: the jobs that run are the first to be removed, whichever database is emptied first.
+func TestDroppedJobsOfSeveral(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	w := b.accept()
+	b.do(func(tx kv.Tx) error {
+		b.s.Drop(tx, tuple.UUID{0})
+		b.s.Drop(tx, tuple.UUID{1})
+		return b.s.Docs.Delete(tx, "_replicator", tuple.UUID{1})
+	})
+	b.do1(func(tx kv.Tx) error { _, err := b.s.SweepDropped(tx, 1); return err })
+	if b.record(w.JobID) != nil {
+		t.Error("the job goes on until its database is emptied")
+	}
+}
+
 // TestEndWithoutDocument: the job may end after its document or database is gone and re-created.
 func TestEndWithoutDocument(t *testing.T) {
 	b := newBench(t)
