@@ -141,13 +141,13 @@ type Batches struct {
 	// Drop is the most jobs of deleted databases that are removed at once, and jobs that are put into a new index.
 	Drop int
 	// Survey is the number of accounts in one Survey. They are read one after the other, in the five seconds of a
-	// transaction.
+	// transaction, also by a store that takes 50 ms for a read. A survey that never fits means that no run gives way.
 	Survey int
 }
 
 // DefaultBatches are those of production.
 func DefaultBatches() Batches {
-	return Batches{Promote: 100, Expire: 100, Sweep: 10, Drop: jobstore.DropLimit, Survey: 200}
+	return Batches{Promote: 100, Expire: 100, Sweep: 10, Drop: jobstore.DropLimit, Survey: 50}
 }
 
 // DefaultSettling is right for production.
