@@ -160,22 +160,27 @@ func TestJobTakenUnheard(t *testing.T) {
 }
 
 // TestJobsTakenUnheard: all jobs of an accept that the node never heard of run at once. The first of them uses up the
-// number of the accept, so no other accept would bring the rest.
+// number of the accept, so no other accept would bring the rest, also one that is in flight when the node looks.
 func TestJobsTakenUnheard(t *testing.T) {
-	w := newWorld(t)
-	n := w.start("n1", nil)
-	w.pass(time.Second)
-	const some = 5
-	w.putMany(some, true)
-	w.do(func(tx kv.Tx) error {
-		_, err := w.s.Accept(tx, n.worker, "n1", jobs.Demand{Batch: n.batch, Max: some}, w.now)
-		return err
-	})
-	n.lookOwned()
-	n.step(Wake{})
-	w.pass(10 * time.Second)
-	if n.Running() != some || count(n.notes, "resumed") != some {
-		t.Errorf("%d run, notes %v", n.Running(), n.notes)
+	for _, hungry := range []bool{false, true} {
+		w := newWorld(t)
+		n := w.start("n1", nil)
+		w.pass(time.Second)
+		const some = 5
+		w.putMany(some, true)
+		w.do(func(tx kv.Tx) error {
+			_, err := w.s.Accept(tx, n.worker, "n1", jobs.Demand{Batch: n.batch, Max: some}, w.now)
+			return err
+		})
+		n.hold = func(q Request) bool { _, is := q.(Resume); return is && len(n.held) == 0 }
+		n.lookOwned()
+		n.step(Wake{})
+		n.hungry = hungry
+		n.step(n.perform(n.held[0]))
+		w.pass(10 * time.Second)
+		if n.Running() != some || count(n.notes, "resumed") != some {
+			t.Errorf("hungry %v: %d run, notes %v", hungry, n.Running(), n.notes)
+		}
 	}
 }
 

@@ -153,7 +153,7 @@ func (n *Node) lookOwned() { askOnce(n, ListOwned{Worker: n.worker}) }
 // stop, for its own mark or for a hold, is stopped in order. So is a run whose job was removed or replaced:
 // nothing else takes jobs of a worker whose lease is live. A job that is held and does not run came with an
 // accept whose outcome was never learned (unknown commit result); it is resumed, unless another accept is in
-// flight, which would return it too.
+// flight, which would return it too if it has the same number.
 func (n *Node) onOwned(c *call, o Owned) {
 	if n.lease != live {
 		return
@@ -186,12 +186,19 @@ func (n *Node) onOwned(c *call, o Owned) {
 		}
 	}
 	listing{n}.try(o)
-	if len(missing) > 0 && !n.accepting {
+	switch {
+	case len(missing) == 0:
+	case !n.accepting:
 		n.accepting = true
 		// Reached: an accept whose outcome was never learned had taken a job
 		n.ask(Resume{missing[0]}) // one at a time; see onResumed
+	case missing[0].Lock.Batch < n.batch: // the accept in flight has a later number
+		n.timers.owned = min(n.timers.owned, n.clock.Steady.Add(lookAgain))
 	}
 }
+
+// lookAgain is how soon the node looks once more for a job to resume, which it could not resume beside an accept.
+const lookAgain = time.Second
 
 // onResumed starts the run of a job that this worker turned out to hold. If the job was taken away
 // meanwhile, the request was halted, and there is nothing to do. The number of the accept that took the job is
