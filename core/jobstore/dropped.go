@@ -35,7 +35,7 @@ func (k Keys) DroppedDBs(r kv.Reader) (Dropped, error) {
 	return list, nil
 }
 
-// Has reports whether a job belongs to one of the databases.
+// Has reports whether a job belongs to one of the databases, or a prefix of ids is that of one.
 func (d Dropped) Has(jobID string) bool { return d.prefixOf(jobID) != "" }
 
 // prefixOf returns the prefix of the deleted database that a job belongs to, empty for none.
