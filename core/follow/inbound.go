@@ -392,9 +392,8 @@ func (in *inward) retreat(i int) {
 	in.through, in.flush = in.since, true
 	if in.stale++; in.stale > maxStale {
 		// CouchDB shows a replication document to others than its owner and admins without credentials, renamed.
-		in.run.end("missing_doc", fmt.Sprintf("the server announces revision %s of document %q, which it does not have, "+
-			"or shows to admins only",
-			rows[i].Revs[0], rows[i].ID))
+		in.run.end("missing_doc", fmt.Sprintf("the server announces revision %s of document %q, which it does not "+
+			"have, or shows to admins only", rows[i].Revs[0], rows[i].ID))
 		return
 	}
 	in.pause = in.run.w.now.Add(stalePause << in.stale)

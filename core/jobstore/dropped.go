@@ -17,7 +17,7 @@ func (s *Store) Drop(tx kv.Tx, instance tuple.UUID) {
 	tx.Set(s.Keys.Dropped.Pack(instancePrefix(instance)), nil)
 }
 
-// Dropped are the prefixes of the ids of jobs that belong to deleted databases and have still to be removed, in order.
+// Dropped are the prefixes of the ids of jobs that belong to deleted databases and have still to be removed.
 type Dropped []string
 
 // DroppedDBs reads the deleted databases that are still noted.
@@ -40,8 +40,10 @@ func (d Dropped) Has(jobID string) bool { return d.prefixOf(jobID) != "" }
 
 // prefixOf returns the prefix of the deleted database that a job belongs to, empty for none.
 func (d Dropped) prefixOf(jobID string) string {
-	if i, found := slices.BinarySearch(d, instanceOf(jobID)); found {
-		return d[i]
+	for _, prefix := range d {
+		if strings.HasPrefix(jobID, prefix) {
+			return prefix
+		}
 	}
 	return ""
 }
