@@ -27,7 +27,8 @@ type Info struct {
 	// Refusals are the latest documents that the target refused, newest first, at most maxRefusals. Each refusal
 	// makes a new list, so copies of an Info may share one.
 	Refusals []peer.Refusal
-	// Reset is set once a run that is to start over has discarded the checkpoints of both databases.
+	// Reset is set once a run that is to start over has discarded the checkpoints of both databases, and has one of
+	// its own if there is something to write it of.
 	Reset bool
 	// Waiting is the last failure of a request that is being retried, empty if none is.
 	Waiting string

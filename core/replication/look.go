@@ -19,8 +19,10 @@ const (
 // deleted and made again, or restored from a backup, may lack documents that were sent long ago, and nothing
 // in the feed would tell. The same holds for the filter function: another one may let through changes that
 // have passed. A look that finds a difference ends the run, and the next one starts from a checkpoint that
-// both databases still have. Checkpoints look too, so a busy run needs no other looks. CouchDB has none, and
-// notices with the next change.
+// both databases still have. Checkpoints look too, so a busy run needs no other looks; but at a cluster with
+// an instance_start_time they do not read the log before they write the next, to save its request, so one
+// that is put back to a backup under a busy run is not noticed. CouchDB has no looks, and notices with the
+// next change.
 type watcher struct {
 	*Run
 

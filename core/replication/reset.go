@@ -49,10 +49,18 @@ func (o *opener) writeEmpty(on peer.Side) {
 	})
 }
 
-// restart copies from the beginning, once the checkpoints are discarded, and says so at once: until that is
-// stored, every run discards them again.
+// restart copies from the beginning, once the checkpoints are discarded.
 func (o *opener) restart() {
-	o.info.Reset = true
 	o.copyFrom(cmp.Or(o.plan.SinceSeq, peer.Zero), nil)
-	o.reports.next = o.now
+}
+
+// noteReset says that a reset is carried out, once the run has a checkpoint of its own, or nothing to write one of.
+// Until that is stored, every run discards the checkpoints again: a run from before the reset, which still stops
+// elsewhere, may have written its last one over the empty logs.
+func (k *committer) noteReset() {
+	written := k.tally.Checkpoints > 0 || !k.plan.UseCheckpoints
+	if !k.plan.Reset || k.info.Reset || !written && (!k.feed.caught || k.work.open() || k.wanted()) {
+		return
+	}
+	k.info.Reset, k.reports.next = true, k.now
 }

@@ -3,6 +3,7 @@ package replication
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/peer"
@@ -34,9 +35,6 @@ func TestResetStartsOver(t *testing.T) {
 			if i == len(w.calls)-1 {
 				t.Error("nothing is read")
 			}
-		}
-		if len(w.told) == 0 || !w.told[0].info.Reset {
-			t.Errorf("told %+v", w.told)
 		}
 		source, target := w.logOn(peer.Source), w.logOn(peer.Target)
 		if len(source.History) != 1 || len(target.History) != 1 || source.SessionID != target.SessionID {
@@ -189,5 +187,40 @@ func TestResetMeetsLateWriter(t *testing.T) {
 	})
 	if end.Cause != Crashed {
 		t.Errorf("a server that refuses for ever: %v", end)
+	}
+}
+
+// TestResetMeetsRunBefore: a run from before the reset, which still stops on another node, writes its last checkpoint
+// over the empty logs, as CouchDB 3 lets it. When the run that starts over is killed before it has a checkpoint of its
+// own, the next one starts over, too.
+func TestResetMeetsRunBefore(t *testing.T) {
+	w := newWorld(t)
+	w.fill(20)
+	w.begin()
+	w.wantEnd(Completed, "")
+	logs := [2]localDoc{w.dbs[peer.Source].local["four"], w.dbs[peer.Target].local["four"]}
+	w.plan.Reset, w.calls = true, nil
+	w.begin()
+	w.asksFor("diff", first)
+	for side, d := range w.dbs {
+		d.local["four"] = localDoc{d.local["four"].rev, logs[side].body}
+	}
+	w.plan.Reset, w.calls = !w.run.Info().Reset, nil
+	w.begin()
+	if end := w.wantEnd(Completed, ""); w.feedStart() != "0" || !end.Info.Reset {
+		t.Errorf("it begins at %s: %v", w.feedStart(), end)
+	}
+}
+
+// TestResetOfNothing: a run that starts over and has nothing to copy says that it has started over, too.
+func TestResetOfNothing(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Reset, w.plan.Continuous = true, true
+	w.begin()
+	for end := w.now.Add(time.Minute); w.now < end; {
+		w.proceed(first)
+	}
+	if len(w.told) == 0 || !w.told[0].info.Reset {
+		t.Errorf("told %+v", w.told)
 	}
 }

@@ -171,6 +171,7 @@ func (r *Run) advance() {
 	if r.phase == copying {
 		r.commits.commitWhenDue()
 		r.watch.lookWhenDue()
+		r.commits.noteReset()
 		r.endWhenDone()
 	}
 	if r.phase == copying && r.now >= r.reports.next {

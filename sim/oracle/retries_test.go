@@ -54,6 +54,13 @@ func TestRetries(t *testing.T) {
 		}, ""},
 		{"repeated at once", func(r *rig) { repeat(r, r.run(nil), local, 2, 500, 0) }, "S28a"},
 		{"repeated after a pause", func(r *rig) { repeat(r, r.run(nil), local, 2, 500, firstPause) }, ""},
+		{"a checkpoint behind an empty log that was refused", func(r *rig) {
+			run, put := r.run(nil), peer.PutLocal{}
+			repeat(r, run, put, 1, 500, firstPause)
+			r.fails(run, put, status(403))
+			r.pass(time.Minute)
+			repeat(r, run, put, 2, 500, firstPause)
+		}, ""},
 		{"a pause that does not double", func(r *rig) {
 			repeat(r, r.run(nil), local, 3, 500, firstPause)
 		}, "S28a"},
