@@ -148,6 +148,14 @@ func TestDroppedJobs(t *testing.T) {
 			t.Errorf("listed at most %d: %v", limit, ids)
 		}
 	}
+	of := Filter{Instance: DocumentJobs(tuple.UUID{1})}
+	b.do1(func(tx kv.Tx) error {
+		total, known, err := Lists{b.s, tx}.Total(of)
+		if total != 0 || !known {
+			t.Errorf("%d jobs of the deleted database count (known: %v)", total, known)
+		}
+		return err
+	})
 	if find(running) != nil || find(request) == nil {
 		t.Error("the wrong job is found")
 	}
