@@ -39,11 +39,12 @@ func (u *users) request(site *decide.Site) {
 		panic(err)
 	}
 	u.w.Engine.Go(p.Process, "api", func() {
-		ctx, now := u.w.Engine.NewContext(p.Process, RequestLimit), u.w.Engine.Now()
+		ctx := u.w.Engine.NewContext(p.Process, RequestLimit)
+		now := u.moment(ctx)
 		begun := false
 		id, err := kv.Run(ctx, u.w.db, func(tx kv.Tx) (string, error) {
 			id, err := u.w.store.Replicate(tx, rep, Requester, now)
-			if err == nil && (!begun || landed(u.w, id, rep, now)) {
+			if err == nil && (!begun || landed(u.w, id, now)) {
 				u.w.emit(RequestBegins{id, rep, now})
 			}
 			if err == nil && !begun {
@@ -68,14 +69,9 @@ func (u *users) request(site *decide.Site) {
 }
 
 // landed reports whether an earlier attempt of a request has made the job. The frontend was not told, and tries again.
-// Other requests that it makes in the same moment, after it stood still, may ask for the job with other options.
-func landed(w *World, id string, rep *spec.Replication, made instant.Time) bool {
+func landed(w *World, id string, made instant.Time) bool {
 	rec, err := w.store.Record(w.db.Present(), id)
-	if err != nil || rec == nil || rec.Created != made || rec.Weight != rep.Weight {
-		return false
-	}
-	is, err := w.store.Spec(w.db.Present(), id)
-	return err == nil && is != nil && spec.Equal(is, rep)
+	return err == nil && rec != nil && rec.Created == made
 }
 
 // cancelRequest cancels the job of a request.
@@ -87,7 +83,8 @@ func (u *users) cancelRequest(site *decide.Site) {
 
 func (u *users) cancel(p *Node, id string) {
 	u.w.Engine.Go(p.Process, "api", func() {
-		ctx, now := u.w.Engine.NewContext(p.Process, RequestLimit), u.w.Engine.Now()
+		ctx := u.w.Engine.NewContext(p.Process, RequestLimit)
+		now := u.moment(ctx)
 		u.w.emit(CancelBegins{id, now})
 		looking{u}.follow(id, nil)
 		if kv.Do(ctx, u.w.db, func(tx kv.Tx) error { return u.w.store.Cancel(tx, id) }) == nil {

@@ -1,45 +1,30 @@
 package world
 
 import (
+	"slices"
 	"testing"
 
 	"couchrelay/core/instant"
-	"couchrelay/core/kv"
-	"couchrelay/core/spec"
 	"couchrelay/sim/decide"
 )
 
-// TestLanded: a request has made a job if the job does what it asks for, and is of its moment.
-func TestLanded(t *testing.T) {
+// TestMoments: requests that come at once have times of their own, and each begins at its time.
+func TestMoments(t *testing.T) {
 	w := New(Default(), decide.New(1))
-	ask := func(more string) *spec.Replication {
-		body := `{"source":"http://s1/a1/","target":"http://s2/b1/"` + more + `}`
-		rep, err := spec.ParseRequest([]byte(body), w.store.Config.Parse)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return rep
+	w.Live()
+	var at []instant.Time
+	for range 3 {
+		w.Engine.Go(nil, "api", func() {
+			ctx := w.Engine.NewContext(nil, RequestLimit)
+			moment := w.users.moment(ctx)
+			if now := w.Engine.Now(); now != moment {
+				t.Errorf("the request of %d begins at %d", moment, now)
+			}
+			at = append(at, moment)
+		})
 	}
-	const now = instant.Time(1000)
-	var id string
-	if err := w.Commit(nil, func(tx kv.Tx) (err error) {
-		id, err = w.store.Replicate(tx, ask(`,"weight":200`), Requester, now)
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	for name, c := range map[string]struct {
-		more   string
-		at     instant.Time
-		landed bool
-	}{
-		"itself":           {`,"weight":200`, now, true},
-		"an earlier one":   {`,"weight":200`, now - 1, false},
-		"another weight":   {``, now, false},
-		"another interval": {`,"weight":200,"checkpoint_interval":1000`, now, false},
-	} {
-		if got := landed(w, id, ask(c.more), c.at); got != c.landed {
-			t.Errorf("%s: %v", name, got)
-		}
+	w.Engine.Run(instant.Never, func() bool { return len(at) == 3 })
+	if len(at) != 3 || !slices.IsSorted(at) || len(slices.Compact(at)) != 3 {
+		t.Errorf("requests at %v", at)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"couchrelay/core/docs"
+	"couchrelay/core/instant"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/node"
@@ -31,7 +32,8 @@ type users struct {
 	tenants []*Tenant
 	jobs    []*JobDoc // replication documents that were ever tried, in order
 	came    []*arrival
-	n       int // things made so far, for names and tokens
+	n       int          // things made so far, for names and tokens
+	latest  instant.Time // of a request or an order; see moment
 
 	asked    []map[string]any // bodies of requests
 	requests []string         // ids of their jobs, as far as known
@@ -284,6 +286,17 @@ func (u *users) frontend(site *decide.Site) *Node {
 		return nil
 	}
 	return up[site.Int(len(up))]
+}
+
+// moment is the time of a request or an order. No two have the same, as no two readings of a clock: a frontend that
+// stood still has many of them at once, and the store tells orders apart by their times.
+func (u *users) moment(ctx context.Context) instant.Time {
+	now := u.w.Engine.Now()
+	at := max(now, u.latest+1)
+	if u.latest = at; at > now {
+		_ = u.w.Engine.Sleep(ctx, at.Sub(now)) // if it ends early, so does what is to be done
+	}
+	return at
 }
 
 // UserOf is in whose name a document replicates.
