@@ -166,8 +166,8 @@ func (k *committer) madeDurable(side peer.Side, start string) {
 	switch s := &k.sides[side]; {
 	case side == peer.Source && k.readOnly:
 		k.keepsLast(synced)
-	case s.clustered && !known(s.start) && s.logRev != "":
-		// A cluster that does not tell its databases apart takes a log whatever it replaces (see tellsApart).
+	case s.clustered && s.logRev != "":
+		// A cluster takes a log whatever it replaces, also over that of a backup which was put back meanwhile.
 		op := peer.GetLocal{Side: side, ID: k.ids.Bases[0]}
 		k.insist(op, func(reply peer.Reply) { k.watch.sawLog(op, reply, synced) })
 	default:

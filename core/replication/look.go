@@ -19,10 +19,8 @@ const (
 // deleted and made again, or restored from a backup, may lack documents that were sent long ago, and nothing
 // in the feed would tell. The same holds for the filter function: another one may let through changes that
 // have passed. A look that finds a difference ends the run, and the next one starts from a checkpoint that
-// both databases still have. Checkpoints look too, so a busy run needs no other looks; but at a cluster with
-// an instance_start_time they do not read the log before they write the next, to save its request, so one
-// that is put back to a backup under a busy run is not noticed. CouchDB has no looks, and notices with the
-// next change.
+// both databases still have. Checkpoints look too, so a busy run needs no other looks. CouchDB has none, and
+// notices with the next change.
 type watcher struct {
 	*Run
 
@@ -99,7 +97,7 @@ func (w *watcher) sawLog(op peer.GetLocal, reply peer.Reply, then func()) {
 	}
 	if doc.Found && err == nil && log.SessionID != s.log.SessionID && s.wentOn(log) {
 		// Reached: the run before has written a checkpoint since this one began
-		s.log, s.logRev = log, doc.Rev
+		s.log = log
 		w.commits.trail = checkpoint.NewTrail(log.History)
 		// The next run would begin where that one was. And the target's log says which one the source has, or counts
 		// for nothing without one of ours there.
@@ -111,6 +109,7 @@ func (w *watcher) sawLog(op peer.GetLocal, reply peer.Reply, then func()) {
 		w.commits.fail(failure(nil, "the checkpoint document on the %s database has changed", op.Side))
 		return
 	}
+	s.logRev = doc.Rev // a write that was repeated may have landed twice
 	then()
 }
 

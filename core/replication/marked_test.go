@@ -43,6 +43,51 @@ func TestMadeAgainBeforeFirstCheckpoint(t *testing.T) {
 	}
 }
 
+// comparesNothing has the servers take a log whatever it replaces, as CouchDB's clusters do.
+func (w *world) comparesNothing() {
+	w.reply = func(c Call) *peer.Reply {
+		op, is := c.Op.(peer.PutLocal)
+		if !is {
+			return nil
+		}
+		if op.Rev = ""; w.dbs[op.Side].local["four"].body != nil {
+			op.Rev = fmt.Sprint("0-", w.dbs[op.Side].local["four"].rev)
+		}
+		reply := w.apply(Call{ID: c.ID, Op: op}, false)
+		return &reply
+	}
+}
+
+// TestPutBackUnderBusyRun: a database of a cluster is put back to a backup with an older log while a run is at work.
+// The run does not write its next log over that, so that the changes since the backup come again.
+func TestPutBackUnderBusyRun(t *testing.T) {
+	for side := range peer.Side(2) {
+		w := newWorld(t)
+		w.plan.Continuous = true
+		w.comparesNothing()
+		w.fill(2)
+		w.begin()
+		copied := func(n int64) {
+			for w.run.info.CheckpointedSeq != seqOf(n) {
+				w.proceed(first)
+			}
+		}
+		copied(2)
+		backup := w.dbs[side].backup()
+		w.dbs[peer.Source].write("lost", "1-a")
+		copied(3)
+		w.dbs[side] = backup
+		w.dbs[peer.Source].write("new", "1-a")
+		w.dbs[peer.Source].write("newer", "1-a") // a source has as many changes again, and one more
+		w.wantEnd(Crashed, fmt.Sprintf("checkpoint_commit_failure: the checkpoint document on the %s", side))
+		w.plan.Continuous = false
+		w.begin()
+		if w.wantEnd(Completed, ""); w.uncovered(w.dbs[peer.Source].seq) != "" {
+			t.Errorf("the %s is put back, and %s does not come", side, w.uncovered(w.dbs[peer.Source].seq))
+		}
+	}
+}
+
 // TestMadeAgainInOldCluster: a cluster that gives all of its databases the instance_start_time 0, and takes logs
 // whatever they replace, makes a database again under a run, before its first checkpoint or behind it.
 func TestMadeAgainInOldCluster(t *testing.T) {
@@ -54,17 +99,7 @@ func TestMadeAgainInOldCluster(t *testing.T) {
 			for _, d := range w.dbs {
 				d.start = "0"
 			}
-			w.reply = func(c Call) *peer.Reply {
-				op, is := c.Op.(peer.PutLocal)
-				if !is {
-					return nil
-				}
-				if op.Rev = ""; w.dbs[op.Side].local["four"].body != nil {
-					op.Rev = fmt.Sprint("0-", w.dbs[op.Side].local["four"].rev)
-				}
-				reply := w.apply(Call{ID: c.ID, Op: op}, false)
-				return &reply
-			}
+			w.comparesNothing()
 			w.begin()
 			for w.run.info.DocsWritten < 3 || w.run.info.CheckpointedSeq != through {
 				w.proceed(first)

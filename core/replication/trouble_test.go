@@ -260,6 +260,7 @@ func TestCheckpointConflict(t *testing.T) {
 	w.wantEnd(Completed, "")
 
 	w = newWorld(t)
+	w.numbers()
 	w.fill(2)
 	w.begin()
 	w.wantEnd(Completed, "")

@@ -176,8 +176,8 @@ const (
 
 // demanded is how many requests of each kind a run of this length needs that does nothing in vain: it reads as many
 // changes at once as a batch has, if the source has so many; compares a batch at once; reads and writes it at once,
-// unless it is too large for the memory of a run; and saves, looks at its filter and after its databases in intervals.
-// While there are no changes it reads the feed every ten seconds.
+// unless it is too large for the memory of a run; and saves, looks at its filter, its logs and its databases in
+// intervals. While there are no changes it reads the feed every ten seconds.
 func (r *run) demanded(took time.Duration, heavy int) (n [errands]int) {
 	m, rep, batch := &r.spent.moved, r.Replication(), r.Replication().WorkerBatchSize
 	pause := r.interval()
@@ -186,7 +186,7 @@ func (r *run) demanded(took time.Duration, heavy int) (n [errands]int) {
 	if r.batches() > r.workers() {
 		n[openings] += 2 * tries * min(m.lists, 1+int(took/triedAfter))
 	}
-	n[logReads] = len(r.spent.logs) + 2*looks
+	n[logReads] = len(r.spent.logs) + 2*(intervals+looks)
 	n[filterReads] = intervals + looks
 	n[feedReads] = m.short + m.full/batch + 1 + int(took/idlePause) + m.moves
 	if source := r.begin.source; source != nil && source.Server.NoLongPoll {

@@ -30,6 +30,8 @@ var lookSubject = subject{
 type looking struct {
 	saves bool // a checkpoint has begun, or a look, and none is known to be whole since
 	puts  bool // a log was sent, and no checkpoint is known to be whole since
+	// durable has the sides that have made their writes durable, and whose logs a checkpoint may look at since.
+	durable [2]bool
 	// seen is when the run last had its log from each side or wrote a checkpoint, by its node's steady clock.
 	seen [2]instant.Time
 }
@@ -50,7 +52,8 @@ func (ls *looks) called(c call) {
 	case peer.Commit, peer.GetFilter:
 		l.saves = true
 	case peer.GetLocal:
-		if since := c.p.Steady().Sub(l.seen[op.Side]); !l.puts && since < c.lookInterval() {
+		checkpoint := l.puts || l.durable[op.Side]
+		if since := c.p.Steady().Sub(l.seen[op.Side]); !checkpoint && since < c.lookInterval() {
 			ls.Fail("S21m", "%s looks at its log on the %s %s after it last knew it, and should after %s",
 				c.run, op.Side, since, c.lookInterval())
 		}
@@ -64,7 +67,9 @@ func (l *looking) note(a reply) {
 	}
 	switch op := a.op.(type) {
 	case peer.GetLocal:
-		l.seen[op.Side] = a.p.Steady()
+		l.seen[op.Side], l.durable[op.Side] = a.p.Steady(), false
+	case peer.Commit:
+		l.durable[op.Side] = true
 	case peer.PutLocal:
 		if a.feed.begun && op.Side == a.saving.second() {
 			*l = looking{seen: [2]instant.Time{a.p.Steady(), a.p.Steady()}}

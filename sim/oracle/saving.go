@@ -75,7 +75,7 @@ type saving struct {
 	early   string       // what is wrong with a checkpoint that came too soon, unless the run ends now; or empty
 	store   int          // questions to the store that have no answer, about refused documents
 	stored  instant.Time // when the last of these answers came
-	unsaved bool         // a request for a checkpoint failed after the stop, or on another job's log
+	unsaved bool         // a request for a checkpoint failed after the stop, or it met another job's log
 
 	lone, unasked bool // the source refuses to store logs, and to make its writes durable
 }
@@ -143,6 +143,8 @@ func (s *saving) note(a reply, now instant.Time) {
 	}
 	s.rested = now
 	switch got := a.Result.(type) {
+	case peer.Local:
+		s.unsaved = s.unsaved || a.feed.begun && got.Found && s.isOthers(a, got)
 	case peer.Committed:
 		s.durable[a.op.(peer.Commit).Side] = true
 	case peer.Filter:
@@ -151,6 +153,14 @@ func (s *saving) note(a reply, now instant.Time) {
 			s.filters[0] = got.Rev
 		}
 	}
+}
+
+// isOthers reports whether a log that the run looks at is another run's, which shares it.
+func (s *saving) isOthers(a reply, got peer.Local) bool {
+	on := a.op.(peer.GetLocal).Side
+	found := [2]string{a.lookup.found.textS, a.lookup.found.textT}[on]
+	session := sessionOf(got.Body)
+	return session != s.put[on].session && session != sessionOf([]byte(found))
 }
 
 // second is the side whose copy completes a checkpoint.

@@ -163,6 +163,11 @@ func TestSavings(t *testing.T) {
 			stop(r, s)
 			s.fails(s.run, peer.Commit{}, status(500))
 		}), ""},
+		{"stopped and met by another run's log", stopped(func(r *rig, s *saver) {
+			stop(r, s)
+			got := peer.Local{Found: true, Body: s.log("another run's", from, nil)}
+			s.does(s.run, peer.GetLocal{Side: peer.Target, ID: logID}, got)
+		}), ""},
 		{"a checkpoint given up", func(r *rig) {
 			s := r.savesIn(nil)
 			r.see(world.RunCancels{Run: s.run, ID: 1, Event: replication.Stop{}, Op: peer.PutLocal{}})

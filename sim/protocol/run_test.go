@@ -17,6 +17,8 @@ type talk struct {
 	now instant.Time
 	id  uint64
 	err error
+	// logs are those that the run has read or written last, by side.
+	logs [2]peer.Local
 }
 
 func (c *talk) note(err error) {
@@ -43,6 +45,16 @@ func (c *talk) gets(id uint64, result peer.Result) {
 func (c *talk) does(op peer.Op, result peer.Result) uint64 {
 	id := c.asks(op)
 	c.gets(id, result)
+	switch op := op.(type) {
+	case peer.GetLocal:
+		if got := result.(peer.Local); got.Found {
+			c.logs[op.Side] = got
+		}
+	case peer.PutLocal:
+		if got, is := result.(peer.LocalWritten); is {
+			c.logs[op.Side] = peer.Local{Found: true, Rev: got.Rev, Body: op.Body}
+		}
+	}
 	return id
 }
 
@@ -144,6 +156,16 @@ func madeFor(start, log string) string {
 func (c *talk) durable() {
 	c.does(peer.Commit{Side: peer.Source}, peer.Committed{InstanceStartTime: "1"})
 	c.does(peer.Commit{Side: peer.Target}, peer.Committed{InstanceStartTime: "2"})
+	c.looks()
+}
+
+// looks has the run look at the logs that it is about to replace.
+func (c *talk) looks() {
+	for side, log := range c.logs {
+		if log.Found {
+			c.does(peer.GetLocal{Side: peer.Side(side), ID: "base"}, log)
+		}
+	}
 }
 
 // saves has a checkpoint be written.

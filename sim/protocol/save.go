@@ -12,6 +12,7 @@ type saving struct {
 	saved    span     // of the last checkpoint that is whole, or of the beginning
 	agreed   string   // session of the newest checkpoint that both logs have; empty for none
 	durable  [2]int   // by side: how many positions were concluded when it was asked to make that durable
+	looks    [2]bool  // by side: the run has read its log there since it began the checkpoint before
 	looked   int      // the same of the last look at the filter function
 	noCommit bool     // the source refuses to be asked to make its writes durable
 	items    []string // entries of histories that the run found or wrote
@@ -219,6 +220,9 @@ func (r saver) covers(put *log) error {
 	case durable == 0:
 		return breach(Covering, "it writes a checkpoint before both databases have made their writes durable")
 	}
+	if err := r.hasLooked(); err != nil {
+		return err
+	}
 	at, there := r.feed.span(seq, s.saved.first, durable)
 	if !there {
 		return breach(Covering, "it writes a checkpoint at %s, and had done all through %s when it asked to make "+
@@ -226,7 +230,19 @@ func (r saver) covers(put *log) error {
 			seq, r.feed.positions[durable-1-r.feed.first].seq, r.unfinished())
 	}
 	s.point = point{session: put.session(), seq: seq, at: at}
-	s.used[put.session()], s.durable, s.looked = true, [2]int{}, 0
+	s.used[put.session()], s.durable, s.looked, s.looks = true, [2]int{}, 0, [2]bool{}
+	return nil
+}
+
+// hasLooked judges whether a run knows that the logs which it is about to replace are still there, on servers that
+// compare no revisions.
+func (r saver) hasLooked() error {
+	for on, at := range r.start.sides {
+		keeps := r.start.alone && peer.Side(on) == peer.Source
+		if at.clustered && at.rev != "" && !r.save.looks[on] && !keeps {
+			return breach(Logging, "it writes a checkpoint, and has not looked at its log on the %s", peer.Side(on))
+		}
+	}
 	return nil
 }
 
@@ -304,7 +320,7 @@ func (r saver) whole() {
 func (r saver) gotLogAgain(op peer.GetLocal, got peer.Local) {
 	s, at := &r.save, &r.start.sides[op.Side]
 	p := &s.point
-	s.behind = false
+	s.behind, s.looks[op.Side] = false, true
 	if !got.Found {
 		s.foreign = s.foreign || at.rev != "" || p.session != "" && !p.whole
 		return

@@ -96,6 +96,15 @@ func TestSaving(t *testing.T) {
 			c.durable()
 			c.asks(second(2, 1))
 		}, Covering},
+		{"a log that may be gone", spec.Replication{}, func(c *talk) {
+			c.begun(a, b)
+			c.copiesDoc("a", "1-a")
+			c.saves(1)
+			c.copiesDoc("b", "1-b")
+			c.logs = [2]peer.Local{}
+			c.durable()
+			c.asks(second(1, 2))
+		}, Logging},
 		{"another database", spec.Replication{}, func(c *talk) {
 			done(c)
 			c.does(peer.Commit{Side: peer.Source}, peer.Committed{InstanceStartTime: "3"})
@@ -173,6 +182,7 @@ func TestSourceStopsStoring(t *testing.T) {
 			c.copiesDoc("b", "1-b")
 			c.does(peer.Commit{Side: peer.Target}, peer.Committed{InstanceStartTime: "2"})
 			c.fails(peer.Commit{Side: peer.Source}, 403)
+			c.looks()
 			c.asks(next)
 		}
 	}

@@ -116,7 +116,7 @@ func (u steering) give(v Verb, site *decide.Site) {
 
 // send carries an order out. It reports whether the last attempt changed anything, and whether any did.
 func (u steering) send(ctx context.Context, v Verb, id string) (changed, tried bool, err error) {
-	now := u.moment(ctx)
+	now := moment(ctx, u.users)
 	u.w.emit(Ordered{v, id, now})
 	err = kv.Do(ctx, u.w.db, func(tx kv.Tx) (err error) {
 		changed, err = verbs[v](jobstore.Operator{Store: u.w.store, Tx: tx, By: Requester, Now: now}, id)
@@ -238,7 +238,7 @@ func (u steering) anyHold(site *decide.Site) jobstore.Hold {
 
 func (u steering) hold(ctx context.Context, e jobstore.Hold) error {
 	u.w.emit(HoldAsked{e.ID(), true})
-	now := u.moment(ctx)
+	now := moment(ctx, u.users)
 	err := kv.Do(ctx, u.w.db, func(tx kv.Tx) error {
 		_, err := jobstore.Operator{Store: u.w.store, Tx: tx, By: Requester, Now: now}.MakeHold(e)
 		return err
@@ -251,7 +251,7 @@ func (u steering) hold(ctx context.Context, e jobstore.Hold) error {
 
 func (u steering) lift(ctx context.Context, id string) error {
 	u.w.emit(HoldAsked{id, false})
-	now := u.moment(ctx)
+	now := moment(ctx, u.users)
 	err := kv.Do(ctx, u.w.db, func(tx kv.Tx) error {
 		_, err := jobstore.Operator{Store: u.w.store, Tx: tx, By: Requester, Now: now}.LiftHold(id)
 		return err

@@ -40,7 +40,7 @@ func (u *users) request(site *decide.Site) {
 	}
 	u.w.Engine.Go(p.Process, "api", func() {
 		ctx := u.w.Engine.NewContext(p.Process, RequestLimit)
-		now := u.moment(ctx)
+		now := moment(ctx, u)
 		begun := false
 		id, err := kv.Run(ctx, u.w.db, func(tx kv.Tx) (string, error) {
 			id, err := u.w.store.Replicate(tx, rep, Requester, now)
@@ -84,7 +84,7 @@ func (u *users) cancelRequest(site *decide.Site) {
 func (u *users) cancel(p *Node, id string) {
 	u.w.Engine.Go(p.Process, "api", func() {
 		ctx := u.w.Engine.NewContext(p.Process, RequestLimit)
-		now := u.moment(ctx)
+		now := moment(ctx, u)
 		u.w.emit(CancelBegins{id, now})
 		looking{u}.follow(id, nil)
 		if kv.Do(ctx, u.w.db, func(tx kv.Tx) error { return u.w.store.Cancel(tx, id) }) == nil {

@@ -16,11 +16,11 @@ func TestMoments(t *testing.T) {
 	for range 3 {
 		w.Engine.Go(nil, "api", func() {
 			ctx := w.Engine.NewContext(nil, RequestLimit)
-			moment := w.users.moment(ctx)
-			if now := w.Engine.Now(); now != moment {
-				t.Errorf("the request of %d begins at %d", moment, now)
+			m := moment(ctx, w.users)
+			if now := w.Engine.Now(); now != m {
+				t.Errorf("the request of %d begins at %d", m, now)
 			}
-			at = append(at, moment)
+			at = append(at, m)
 		})
 	}
 	w.Engine.Run(instant.Never, func() bool { return len(at) == 3 })

@@ -290,7 +290,7 @@ func (u *users) frontend(site *decide.Site) *Node {
 
 // moment is the time of a request or an order. No two have the same, as no two readings of a clock: a frontend that
 // stood still has many of them at once, and the store tells orders apart by their times.
-func (u *users) moment(ctx context.Context) instant.Time {
+func moment(ctx context.Context, u *users) instant.Time {
 	now := u.w.Engine.Now()
 	at := max(now, u.latest+1)
 	if u.latest = at; at > now {
