@@ -155,12 +155,12 @@ func (s *saving) note(a reply, now instant.Time) {
 	}
 }
 
-// isOthers reports whether a log that the run looks at is another run's, which shares it.
+// isOthers reports whether a log that the run looks at is another run's, which shares it, or was emptied by that.
 func (s *saving) isOthers(a reply, got peer.Local) bool {
 	on := a.op.(peer.GetLocal).Side
 	found := [2]string{a.lookup.found.textS, a.lookup.found.textT}[on]
 	session := sessionOf(got.Body)
-	return session != s.put[on].session && session != sessionOf([]byte(found))
+	return session == "" || session != s.put[on].session && session != sessionOf([]byte(found))
 }
 
 // second is the side whose copy completes a checkpoint.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"couchrelay/core/node"
+	"couchrelay/core/checkpoint"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
 	"couchrelay/sim/peers"
@@ -166,6 +167,11 @@ func TestSavings(t *testing.T) {
 		{"stopped and met by another run's log", stopped(func(r *rig, s *saver) {
 			stop(r, s)
 			got := peer.Local{Found: true, Body: s.log("another run's", from, nil)}
+			s.does(s.run, peer.GetLocal{Side: peer.Target, ID: logID}, got)
+		}), ""},
+		{"stopped and met by an empty log", stopped(func(r *rig, s *saver) {
+			stop(r, s)
+			got := peer.Local{Found: true, Body: checkpoint.Log{}.Encode(false)}
 			s.does(s.run, peer.GetLocal{Side: peer.Target, ID: logID}, got)
 		}), ""},
 		{"a checkpoint given up", func(r *rig) {
