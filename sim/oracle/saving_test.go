@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"couchrelay/core/node"
 	"couchrelay/core/checkpoint"
+	"couchrelay/core/node"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
 	"couchrelay/sim/peers"
