@@ -28,7 +28,7 @@ func TestCosts(t *testing.T) {
 		}
 	}
 	read, compare := peer.ReadChanges{Limit: 10}, peer.DiffRevs{Docs: []peer.DocRevs{{ID: "a"}}}
-	check(t, &costSubject, []case_{
+	check(t, along(&counterSubject, &costSubject), []case_{
 		{"full pages", does(30, read, page(10)), ""},
 		{"short pages", does(30, read, page(3)), ""},
 		{"pages of one row", does(100, peer.ReadChanges{Limit: 1}, page(1)), "S97a"},
@@ -39,6 +39,15 @@ func TestCosts(t *testing.T) {
 		{"reads logs again and again", does(40, peer.GetLocal{ID: "a"}, peer.Local{}), "S97a"},
 		{"saves again and again", does(40, peer.Commit{}, peer.Committed{}), "S97a"},
 		{"copies alone", does(40, peer.CopyDoc{ID: "a"}, peer.Copied{}), "S97a"},
+		{"copies alone for a new target", func(r *rig) {
+			run := r.run(nil)
+			r.does(run, peer.Open{Side: peer.Target}, peer.Opened{UpdateSeq: `"0-x"`})
+			for range 40 {
+				r.does(run, peer.ReadChanges{Limit: 1}, page(1))
+				r.does(run, peer.CopyDoc{ID: "a"}, peer.Copied{})
+			}
+			r.ends(run, replication.Completed, replication.Info{})
+		}, ""},
 		{"reads in bulk what nobody changed", does(40, peer.FetchDocs{}, peer.Fetched{}), "S97a"},
 		{"writes nothing", does(40, peer.WriteDocs{}, peer.Written{}), "S97a"},
 		{"after an error", func(r *rig) {
