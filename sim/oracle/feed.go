@@ -30,13 +30,16 @@ type feed struct {
 	end      peer.Seq     // end of the last answer; empty when it gave none
 	answered instant.Time // when the last answer of the feed came; 0 when that was a failure
 	worked   instant.Time // when the last answer came, of the feed or about its documents
+	working  int          // requests about documents that have no answer
 }
 
 // note notes an answer.
 func (f *feed) note(op peer.Op, reply peer.Reply, now instant.Time) {
-	switch op.(type) {
-	case peer.ReadChanges, peer.DiffRevs, peer.FetchDocs, peer.WriteDocs, peer.CopyDoc:
+	if _, reads := op.(peer.ReadChanges); reads || isWork(op) {
 		f.worked = now
+	}
+	if isWork(op) {
+		f.working--
 	}
 	changes, is := reply.Result.(peer.Changes)
 	if !is {
@@ -55,6 +58,15 @@ func (f *feed) note(op peer.Op, reply peer.Reply, now instant.Time) {
 	}
 }
 
+// isWork reports whether a request is about documents.
+func isWork(op peer.Op) bool {
+	switch op.(type) {
+	case peer.DiffRevs, peer.FetchDocs, peer.WriteDocs, peer.CopyDoc:
+		return true
+	}
+	return false
+}
+
 // idlePause is the longest pause between reads of a feed that brings nothing.
 const idlePause = 10 * time.Second
 
@@ -64,10 +76,14 @@ const idlePause = 10 * time.Second
 func (fs *feeds) called(c call) {
 	read, reads := c.op.(peer.ReadChanges)
 	if !reads {
+		if isWork(c.op) {
+			c.feed.working++
+		}
 		return
 	}
 	f := &c.feed
-	idle := f.answered != 0 && f.answered == f.worked && c.p.PausedLast() < f.answered && c.saving.store == 0
+	idle := f.answered != 0 && f.answered == f.worked && f.working == 0 &&
+		c.p.PausedLast() < f.answered && c.saving.store == 0
 	if pause := fs.w.Now().Sub(f.answered); idle && pause > idlePause+pauseSlack {
 		fs.Fail("L8d", "%s reads changes again after %s, and did nothing in between", c.run, pause)
 	}

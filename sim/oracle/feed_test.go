@@ -26,6 +26,20 @@ func TestFeeds(t *testing.T) {
 		{"read late by a node that stood still", again(12*time.Second, func(r *rig) {
 			r.node(1).StandStill(time.Second)
 		}), ""},
+		{"read late beside other work", func(r *rig) {
+			run := r.run(nil)
+			r.call(run, peer.CopyDoc{ID: "a"})
+			r.does(run, poll, peer.Changes{End: true})
+			r.pass(12 * time.Second)
+			r.does(run, poll, peer.Changes{End: true})
+		}, ""},
+		{"read late when other work is over", func(r *rig) {
+			run := r.run(nil)
+			r.does(run, peer.CopyDoc{ID: "a"}, peer.Copied{})
+			r.does(run, poll, peer.Changes{End: true})
+			r.pass(12 * time.Second)
+			r.does(run, poll, peer.Changes{End: true})
+		}, "L8d"},
 		{"read late after other work", func(r *rig) {
 			run := r.run(nil)
 			r.does(run, poll, rows(from, "a"))
