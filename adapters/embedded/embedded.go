@@ -40,6 +40,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -132,8 +133,10 @@ func open(dir string, o Options) (db *Database, err error) {
 	if o.Cache <= 0 {
 		o.Cache = 64 << 20
 	}
-	if err := prepareDirectory(dir, o.FS); err != nil {
-		return nil, err
+	if o.restored == nil {
+		if err := prepareDirectory(dir, o.FS); err != nil {
+			return nil, err
+		}
 	}
 	lock, err := pebble.LockDirectory(dir, o.FS)
 	if err != nil {
@@ -154,7 +157,7 @@ func open(dir string, o Options) (db *Database, err error) {
 			return nil, errors.Join(err, db.closePebble())
 		}
 	}
-	if err := errors.Join(db.load(o.restored != nil), db.failure.err()); err != nil {
+	if err := errors.Join(db.load(), db.failure.err()); err != nil {
 		return nil, errors.Join(err, db.closePebble())
 	}
 	db.failure.arm()
@@ -239,17 +242,18 @@ func (db *Database) closePebble() error {
 // prepareDirectory creates dir, and refuses a directory that has files and no store among them: it was
 // probably named by mistake. A store is known by its LOCK, which is created first and stays.
 func prepareDirectory(dir string, files vfs.FS) error {
-	if err := files.MkdirAll(dir, 0o700); err != nil {
+	if err := makeDirectory(dir, files); err != nil {
 		return err
 	}
 	names, err := files.List(dir)
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		if name == "LOCK" {
-			return nil
-		}
+	if slices.Contains(names, unfinished) {
+		return ErrUnfinished
+	}
+	if slices.Contains(names, "LOCK") {
+		return nil
 	}
 	for _, name := range names {
 		if name != "lost+found" {
@@ -257,6 +261,33 @@ func prepareDirectory(dir string, files vfs.FS) error {
 		}
 	}
 	return nil
+}
+
+// makeDirectory creates dir and those above it, and makes their names durable. Pebble does so for a directory in one
+// that exists.
+func makeDirectory(dir string, files vfs.FS) error {
+	if _, err := files.Stat(dir); err == nil {
+		return nil
+	}
+	above := files.PathDir(dir)
+	if above != dir {
+		if err := makeDirectory(above, files); err != nil {
+			return err
+		}
+	}
+	if err := files.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return syncDirectory(above, files)
+}
+
+// syncDirectory makes what became of the names in a directory durable.
+func syncDirectory(dir string, files vfs.FS) error {
+	d, err := files.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // lockError turns the error of a lock into ErrInUse, unless the lock's file could not even be opened.

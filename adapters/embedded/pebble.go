@@ -64,15 +64,8 @@ func (db *Database) openPebble(o Options) error {
 	}
 }
 
-// load reads, or in a new store writes, the store's own keys. It refuses a store that is being restored by others.
-func (db *Database) load(restored bool) error {
-	unfinished, err := db.stored(unfinishedKey)
-	if err == nil && unfinished != nil && !restored {
-		err = ErrUnfinished
-	}
-	if err != nil {
-		return err
-	}
+// load reads, or in a new store writes, the store's own keys.
+func (db *Database) load() error {
 	stored, err := db.stored(formatKey)
 	if err != nil {
 		return err
