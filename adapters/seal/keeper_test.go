@@ -253,6 +253,30 @@ func TestRekey(t *testing.T) {
 	}
 }
 
+// TestRekeyOften: a new key is refused once the file has as many as are read, and the next process still starts.
+func TestRekeyOften(t *testing.T) {
+	below, o := open(t, embedded.Options{}), keyFile(t)
+	h := started(t, below, o)
+	ctx := context.Background()
+	var err error
+	for range 200 {
+		if err = h.Rekey(ctx); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, seal.ErrManyKeys) {
+		t.Errorf("after %d keys: %v", len(keys(h.file())), err)
+	}
+	h = started(t, below, o)
+	h.finish()
+	if _, _, err := h.Drop(ctx); err != nil || len(keys(h.file())) != 1 {
+		t.Errorf("%d keys are left, %v", len(keys(h.file())), err)
+	}
+	if err := h.Rekey(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestDropWaits: a key is not dropped while a transaction may still commit that seals with it, nor while the only row
 // that was sealed with it is not rewritten.
 func TestDropWaits(t *testing.T) {
