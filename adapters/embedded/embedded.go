@@ -142,25 +142,25 @@ func open(dir string, o Options) (db *Database, err error) {
 	if err != nil {
 		return nil, lockError(err)
 	}
+	if err := syncDirectory(dir, o.FS); err != nil { // or a crash could leave other files, and no LOCK
+		return nil, errors.Join(err, lock.Close())
+	}
 	db = &Database{dir: dir, clock: o.Clock, lock: lock, failure: newFailure(o.Logger),
 		views: map[*view]bool{}}
 	db.cache = pebble.NewCache(o.Cache)
-	if err := db.openPebble(o); err != nil {
-		db.cache.Unref()
-		return nil, errors.Join(err, lock.Close())
+	err = db.openPebble(o)
+	if err == nil && o.restored != nil {
+		err = db.whileGood(func() error { return o.restored(db) })
 	}
-	if o.restored != nil {
-		if err := db.whileGood(func() error { return o.restored(db) }); err != nil {
-			if db.failure.err() != nil {
-				return nil, err // goroutines of Pebble may have stopped for good
-			}
-			return nil, errors.Join(err, db.closePebble())
-		}
+	if err == nil {
+		err = db.whileGood(db.load)
 	}
-	if err := errors.Join(db.load(), db.failure.err()); err != nil {
-		return nil, errors.Join(err, db.closePebble())
+	switch {
+	case db.failure.err() != nil:
+		return nil, db.failure.first // goroutines of Pebble may have stopped for good
+	case err != nil:
+		return nil, errors.Join(err, db.whileGood(db.closePebble))
 	}
-	db.failure.arm()
 	db.groups.start(db)
 	return db, nil
 }
@@ -232,9 +232,11 @@ func (db *Database) Close() error {
 	}
 }
 
-// closePebble closes Pebble and releases the directory.
-func (db *Database) closePebble() error {
-	err := db.pebble.Close()
+// closePebble closes Pebble, if it is open, and releases the directory.
+func (db *Database) closePebble() (err error) {
+	if db.pebble != nil {
+		err = db.pebble.Close()
+	}
 	db.cache.Unref()
 	return errors.Join(err, db.lock.Close())
 }

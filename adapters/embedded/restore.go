@@ -109,28 +109,6 @@ func clean(dir string, files vfs.FS) error {
 	return err
 }
 
-// whileGood calls f, which may wait for ever once the store has failed.
-func (db *Database) whileGood(f func() error) error {
-	db.failure.arm()
-	done := make(chan error, 1)
-	go func() {
-		var err error
-		defer func() {
-			if r := recover(); r != nil { // Pebble panics when it cannot write its log
-				err = fmt.Errorf("%v", r)
-			}
-			done <- err
-		}()
-		err = f()
-	}()
-	select {
-	case err := <-done:
-		return errors.Join(err, db.failure.err())
-	case <-db.failure.happened:
-		return db.failure.err()
-	}
-}
-
 // fill writes the rows of a restored store, and its own.
 func (db *Database) fill(version int64, rows func(put func(key, value []byte) error) error) error {
 	batch := db.pebble.NewBatch()
