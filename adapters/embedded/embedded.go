@@ -142,7 +142,7 @@ func open(dir string, o Options) (db *Database, err error) {
 	if err != nil {
 		return nil, lockError(err)
 	}
-	if err := syncDirectory(dir, o.FS); err != nil { // or a crash could leave other files, and no LOCK
+	if err := secure(dir, o); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	db = &Database{dir: dir, clock: o.Clock, lock: lock, failure: newFailure(o.Logger),
@@ -251,10 +251,7 @@ func prepareDirectory(dir string, files vfs.FS) error {
 	if err != nil {
 		return err
 	}
-	if slices.Contains(names, unfinished) {
-		return ErrUnfinished
-	}
-	if slices.Contains(names, "LOCK") {
+	if slices.Contains(names, "LOCK") || slices.Contains(names, unfinished) {
 		return nil
 	}
 	for _, name := range names {
@@ -263,6 +260,22 @@ func prepareDirectory(dir string, files vfs.FS) error {
 		}
 	}
 	return nil
+}
+
+// secure makes the LOCK of a directory durable, or a crash could leave other files, and no LOCK. It refuses a directory
+// in which a restore was broken off.
+func secure(dir string, o Options) error {
+	if err := syncDirectory(dir, o.FS); err != nil || o.restored != nil {
+		return err
+	}
+	_, err := o.FS.Stat(o.FS.PathJoin(dir, unfinished))
+	switch {
+	case err == nil:
+		return ErrUnfinished
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	}
+	return err
 }
 
 // makeDirectory creates dir and those above it, and makes their names durable. Pebble does so for a directory in one

@@ -117,6 +117,20 @@ func TestRestore(t *testing.T) {
 	}
 }
 
+// TestOpenWhileRestoring: a store that is being restored is in use, and nobody is told to remove its files.
+func TestOpenWhileRestoring(t *testing.T) {
+	dir := t.TempDir() + "/new"
+	err := Restore(dir, Options{}, 1, rowsOf(1), func(*Database) error {
+		if _, err := Open(dir, Options{}); !errors.Is(err, ErrInUse) {
+			t.Errorf("the error is %v", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // TestRestoreThatFails: after an error nothing is left but what was there.
 func TestRestoreThatFails(t *testing.T) {
 	broken := errors.New("broken")
