@@ -4,6 +4,7 @@ package audit
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -23,9 +24,10 @@ type Log struct {
 	logger *slog.Logger
 
 	mu      sync.Mutex // guards the fields below
-	file    *os.File
+	file    io.WriteCloser
 	lines   *slog.Logger // into the file
 	failing bool         // the last line could not be written
+	torn    bool         // the file ends within a line, as one that a full disk took a part of
 }
 
 // New returns a Log without a file.
@@ -45,7 +47,7 @@ func (l *Log) Open(path string) error {
 	defer l.mu.Unlock()
 	err := l.close()
 	if file != nil {
-		l.file, l.lines = file, slog.New(slog.NewJSONHandler(writer{l}, nil))
+		l.file, l.lines, l.torn = file, slog.New(slog.NewJSONHandler(writer{l}, nil)), endsWithinLine(path)
 	}
 	return err
 }
@@ -71,6 +73,22 @@ func open(path string) (*os.File, error) {
 	return file, nil
 }
 
+// endsWithinLine reports whether a file's last line has no end. It is false of a file that this process cannot read.
+func endsWithinLine(path string) bool {
+	file, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	last := make([]byte, 1)
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return false
+	}
+	_, err = file.ReadAt(last, info.Size()-1)
+	return err == nil && last[0] != '\n'
+}
+
 // Close closes the file.
 func (l *Log) Close() error {
 	l.mu.Lock()
@@ -91,9 +109,16 @@ func (l *Log) close() error {
 // writer is the file of a Log, whose mu is held.
 type writer struct{ l *Log }
 
-// Write writes a line. The first of several that cannot be written is reported.
+// Write writes a line. The first of several that cannot be written is reported. What there is of one that was cut off
+// gets an end first, or it would spoil the next one, too.
 func (w writer) Write(line []byte) (int, error) {
+	if w.l.torn {
+		line = append([]byte{'\n'}, line...)
+	}
 	n, err := w.l.file.Write(line)
+	if n > 0 {
+		w.l.torn = line[n-1] != '\n'
+	}
 	if err != nil && !w.l.failing {
 		w.l.logger.Error("audit_failed", "error", err, "detail", "lines are in this log only, until it works again")
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -132,6 +133,56 @@ func TestFullDisk(t *testing.T) {
 	}
 	if strings.Count(log.String(), "msg=audit_failed") != 1 || strings.Count(log.String(), "msg=audit ") != 3 {
 		t.Errorf("%s", &log)
+	}
+}
+
+// disk takes so many bytes before it is full.
+type disk struct {
+	*os.File
+	free int
+}
+
+func (d *disk) Write(p []byte) (int, error) {
+	n, err := d.File.Write(p[:min(len(p), d.free)])
+	if d.free -= n; n < len(p) && err == nil {
+		err = syscall.ENOSPC
+	}
+	return n, err
+}
+
+// TestTornLines: a line of which a full disk took a part, or a crash left one, does not spoil the lines behind it.
+func TestTornLines(t *testing.T) {
+	l := New(slog.New(slog.DiscardHandler))
+	path := filepath.Join(t.TempDir(), "audit.log")
+	if err := os.WriteFile(path, []byte(`{"left by a`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Open(path); err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	d := &disk{l.file.(*os.File), 1 << 20}
+	l.file = d
+	answer(t, l, "PUT", "/a/whole")
+	d.free = 10
+	answer(t, l, "PUT", "/a/cut")
+	answer(t, l, "PUT", "/a/lost")
+	d.free = 1 << 20
+	answer(t, l, "PUT", "/a/again")
+	answer(t, l, "PUT", "/a/last")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for line := range strings.Lines(string(text)) {
+		var of struct{ Doc string }
+		if json.Unmarshal([]byte(line), &of) == nil {
+			told = append(told, of.Doc)
+		}
+	}
+	if got := strings.Join(told, " "); got != "whole again last" || strings.Contains(string(text), "\n\n") {
+		t.Errorf("the lines that can be read are of %q:\n%s", got, text)
 	}
 }
 

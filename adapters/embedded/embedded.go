@@ -40,6 +40,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -132,32 +133,34 @@ func open(dir string, o Options) (db *Database, err error) {
 	if o.Cache <= 0 {
 		o.Cache = 64 << 20
 	}
-	if err := prepareDirectory(dir, o.FS); err != nil {
-		return nil, err
+	if o.restored == nil {
+		if err := prepareDirectory(dir, o.FS); err != nil {
+			return nil, err
+		}
 	}
 	lock, err := pebble.LockDirectory(dir, o.FS)
 	if err != nil {
 		return nil, lockError(err)
 	}
+	if err := secure(dir, o); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
 	db = &Database{dir: dir, clock: o.Clock, lock: lock, failure: newFailure(o.Logger),
 		views: map[*view]bool{}}
 	db.cache = pebble.NewCache(o.Cache)
-	if err := db.openPebble(o); err != nil {
-		db.cache.Unref()
-		return nil, errors.Join(err, lock.Close())
+	err = db.openPebble(o)
+	if err == nil && o.restored != nil {
+		err = db.whileGood(func() error { return o.restored(db) })
 	}
-	if o.restored != nil {
-		if err := db.whileGood(func() error { return o.restored(db) }); err != nil {
-			if db.failure.err() != nil {
-				return nil, err // goroutines of Pebble may have stopped for good
-			}
-			return nil, errors.Join(err, db.closePebble())
-		}
+	if err == nil {
+		err = db.whileGood(db.load)
 	}
-	if err := errors.Join(db.load(o.restored != nil), db.failure.err()); err != nil {
-		return nil, errors.Join(err, db.closePebble())
+	switch {
+	case db.failure.err() != nil:
+		return nil, db.failure.first // goroutines of Pebble may have stopped for good
+	case err != nil:
+		return nil, errors.Join(err, db.whileGood(db.closePebble))
 	}
-	db.failure.arm()
 	db.groups.start(db)
 	return db, nil
 }
@@ -229,9 +232,11 @@ func (db *Database) Close() error {
 	}
 }
 
-// closePebble closes Pebble and releases the directory.
-func (db *Database) closePebble() error {
-	err := db.pebble.Close()
+// closePebble closes Pebble, if it is open, and releases the directory.
+func (db *Database) closePebble() (err error) {
+	if db.pebble != nil {
+		err = db.pebble.Close()
+	}
 	db.cache.Unref()
 	return errors.Join(err, db.lock.Close())
 }
@@ -239,17 +244,15 @@ func (db *Database) closePebble() error {
 // prepareDirectory creates dir, and refuses a directory that has files and no store among them: it was
 // probably named by mistake. A store is known by its LOCK, which is created first and stays.
 func prepareDirectory(dir string, files vfs.FS) error {
-	if err := files.MkdirAll(dir, 0o700); err != nil {
+	if err := makeDirectory(dir, files); err != nil {
 		return err
 	}
 	names, err := files.List(dir)
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		if name == "LOCK" {
-			return nil
-		}
+	if slices.Contains(names, "LOCK") || slices.Contains(names, unfinished) {
+		return nil
 	}
 	for _, name := range names {
 		if name != "lost+found" {
@@ -257,6 +260,49 @@ func prepareDirectory(dir string, files vfs.FS) error {
 		}
 	}
 	return nil
+}
+
+// secure makes the LOCK of a directory durable, or a crash could leave other files, and no LOCK. It refuses a directory
+// in which a restore was broken off.
+func secure(dir string, o Options) error {
+	if err := syncDirectory(dir, o.FS); err != nil || o.restored != nil {
+		return err
+	}
+	_, err := o.FS.Stat(o.FS.PathJoin(dir, unfinished))
+	switch {
+	case err == nil:
+		return ErrUnfinished
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	}
+	return err
+}
+
+// makeDirectory creates dir and those above it, and makes their names durable. Pebble does so for a directory in one
+// that exists.
+func makeDirectory(dir string, files vfs.FS) error {
+	if _, err := files.Stat(dir); err == nil {
+		return nil
+	}
+	above := files.PathDir(dir)
+	if above != dir {
+		if err := makeDirectory(above, files); err != nil {
+			return err
+		}
+	}
+	if err := files.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return syncDirectory(above, files)
+}
+
+// syncDirectory makes what became of the names in a directory durable.
+func syncDirectory(dir string, files vfs.FS) error {
+	d, err := files.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // lockError turns the error of a lock into ErrInUse, unless the lock's file could not even be opened.

@@ -1,10 +1,10 @@
 package embedded
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -17,12 +17,12 @@ import (
 // an error for the rest. Here the goroutine that met the failure blocks for good instead, and so does every
 // later one when its next write returns. So Pebble does not build on files whose state is unknown, and a
 // restart finds them much as the failure left them. A goroutine that waits for one of these must also wait
-// for happened.
+// for happened. While Pebble is opened this holds, too: it would return an error and free what a compaction
+// in the background goes on to use, which ends the process with a panic.
 type failure struct {
 	logger   *slog.Logger
-	armed    atomic.Bool // set once the store is open; until then errors are returned to Open as they are
 	once     sync.Once
-	cause    error         // the first failure, wrapped in ErrFailed; set before happened is closed
+	first    error         // the failure; set before happened is closed
 	happened chan struct{} // closed when the store fails
 }
 
@@ -30,14 +30,11 @@ func newFailure(logger *slog.Logger) *failure {
 	return &failure{logger: logger, happened: make(chan struct{})}
 }
 
-// arm makes failed writes end the store from now on.
-func (f *failure) arm() { f.armed.Store(true) }
-
-// err returns the failure, nil as long as there is none.
+// err returns the failure, wrapped in ErrFailed, nil as long as there is none.
 func (f *failure) err() error {
 	select {
 	case <-f.happened:
-		return f.cause
+		return fmt.Errorf("%w: %w", ErrFailed, f.first)
 	default:
 		return nil
 	}
@@ -46,10 +43,31 @@ func (f *failure) err() error {
 // fail ends the store with a failure, unless it has failed already.
 func (f *failure) fail(cause error) {
 	f.once.Do(func() {
-		f.cause = fmt.Errorf("%w: %w", ErrFailed, cause)
+		f.first = cause
 		f.logger.Error("store failed", "error", cause)
 		close(f.happened)
 	})
+}
+
+// whileGood calls f, which may wait for ever once the store has failed.
+func (db *Database) whileGood(f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		defer func() {
+			if r := recover(); r != nil { // Pebble panics when it cannot write its log
+				err = fmt.Errorf("%v", r)
+			}
+			done <- err
+		}()
+		err = f()
+	}()
+	select {
+	case err := <-done:
+		return errors.Join(err, db.failure.err())
+	case <-db.failure.happened:
+		return db.failure.err()
+	}
 }
 
 // stop blocks the calling goroutine for good. Unwinding it would run Pebble's own handling of errors, on
@@ -59,7 +77,7 @@ func (f *failure) stop() { select {} }
 // check takes the result of every write and sync. It returns the result while the store is good; once a write
 // has failed it does not return, whichever write this one was.
 func (f *failure) check(err error) error {
-	if err != nil && f.armed.Load() {
+	if err != nil {
 		f.fail(err)
 	}
 	if f.err() != nil {

@@ -5,14 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/resolver"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -116,6 +119,61 @@ func TestOpenThatFails(t *testing.T) {
 	}
 }
 
+// TestOpenThatFailsWhileCompacting: opening a store may begin a compaction; when a write fails then, the error is
+// returned, and nothing is freed under the compaction, which would end the process.
+func TestOpenThatFailsWhileCompacting(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	for range 12 { // the log of each becomes a table
+		db := mustOpen(t, "store", Options{FS: mem})
+		if err := set(db, "key", strings.Repeat("x", 50_000)); err != nil {
+			t.Fatal(err)
+		}
+		crashed := mem.CrashClone(vfs.CrashCloneCfg{})
+		mustClose(t, db)
+		mem = crashed
+	}
+	for range 20 {
+		fs := &faultyFS{FS: mem.CrashClone(vfs.CrashCloneCfg{})}
+		fs.set(failing("create", ".log", errDisk))
+		within(t, "opening", func() {
+			if _, err := Open("store", Options{FS: fs}); !errors.Is(err, errDisk) {
+				t.Errorf("the error is %v", err)
+			}
+		})
+	}
+}
+
+// TestFirstOpenThatCrashes: a crash while a store is made leaves one that can be opened.
+func TestFirstOpenThatCrashes(t *testing.T) {
+	for at, more := 0, true; more; at++ {
+		more = false
+		for seed := range uint64(10) {
+			mem := vfs.NewCrashableMem()
+			fs := &faultyFS{FS: mem}
+			crashed := (*vfs.MemFS)(nil)
+			writes := 0
+			fs.set(func(string, string) error {
+				if writes++; writes == at+1 {
+					r := rand.New(rand.NewPCG(seed, uint64(at)))
+					crashed = mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: r})
+				}
+				return nil
+			})
+			mustClose(t, mustOpen(t, "store", Options{FS: fs}))
+			if crashed == nil {
+				continue
+			}
+			more = true
+			db, err := Open("store", Options{FS: crashed})
+			if err != nil {
+				names, _ := crashed.List("store")
+				t.Fatalf("crash at write %d: %v, with %v", at, err, names)
+			}
+			mustClose(t, db)
+		}
+	}
+}
+
 // TestDamagedTable: a read of a damaged file is an error, never a wrong answer, and ends the store.
 func TestDamagedTable(t *testing.T) {
 	dir := t.TempDir()
@@ -187,5 +245,31 @@ func checkFailure(t *testing.T, err error) {
 	t.Helper()
 	if !errors.Is(err, ErrFailed) || !errors.Is(err, errDisk) || kv.Retryable(err) {
 		t.Errorf("got %v, want the failure and its cause", err)
+	}
+}
+
+// TestRefusalOnFullDisk: a store that is refused is told so, whenever the disk is full, also while it is closed again.
+func TestRefusalOnFullDisk(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	db := mustOpen(t, "store", Options{FS: mem})
+	if err := db.pebble.Set(formatKey, []byte("couchrelay 99"), pebble.Sync); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, db)
+	for free, more := 0, true; more; free++ {
+		fs := &faultyFS{FS: mem.CrashClone(vfs.CrashCloneCfg{})}
+		var writes atomic.Int64
+		fs.set(func(string, string) error {
+			if writes.Add(1) > int64(free) {
+				return errDisk
+			}
+			return nil
+		})
+		within(t, "opening", func() {
+			if _, err := Open("store", Options{FS: fs}); !errors.Is(err, errDisk) && !errors.Is(err, ErrNewer) {
+				t.Errorf("with %d writes the error is %v", free, err)
+			}
+		})
+		more = writes.Load() > int64(free)
 	}
 }

@@ -24,8 +24,8 @@ const (
 	format     = 1 // the format that this release writes, and the highest that it reads
 )
 
-// openPebble opens Pebble, with few resources, since it shares the machine with the service. Open may fail in
-// the background and then wait for ever; so it runs on a goroutine, which such a failure leaves behind.
+// openPebble opens Pebble, with few resources, since it shares the machine with the service. When a write
+// fails, the goroutine that opens it may wait for ever, and is left behind.
 func (db *Database) openPebble(o Options) error {
 	options := &pebble.Options{
 		FS:                         files{o.FS, db.failure},
@@ -45,34 +45,14 @@ func (db *Database) openPebble(o Options) error {
 	// one only checks when a flush or a compaction ends, which is enough, and lets an idle store sleep.
 	scheduler := pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
 	options.Experimental.CompactionScheduler = scheduler
-	opened := make(chan error, 1)
-	go func() {
-		var err error
-		defer func() {
-			if r := recover(); r != nil {
-				err = fmt.Errorf("%v", r)
-			}
-			opened <- err
-		}()
+	return db.whileGood(func() (err error) {
 		db.pebble, err = pebble.Open(db.dir, options)
-	}()
-	select {
-	case err := <-opened:
 		return err
-	case <-db.failure.happened: // a background failure: Pebble would wait for the retry to succeed
-		return db.failure.cause
-	}
+	})
 }
 
-// load reads, or in a new store writes, the store's own keys. It refuses a store that is being restored by others.
-func (db *Database) load(restored bool) error {
-	unfinished, err := db.stored(unfinishedKey)
-	if err == nil && unfinished != nil && !restored {
-		err = ErrUnfinished
-	}
-	if err != nil {
-		return err
-	}
+// load reads, or in a new store writes, the store's own keys.
+func (db *Database) load() error {
 	stored, err := db.stored(formatKey)
 	if err != nil {
 		return err

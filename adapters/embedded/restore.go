@@ -9,8 +9,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// unfinishedKey is in a store that is being restored. Its last write removes it.
-var unfinishedKey = []byte("\xffunfinished")
+// unfinished is a file that is in the directory before anything else of a store that is restored, and goes last. A row
+// would come too late: a crash before it would leave what passes for a new store.
+const unfinished = "RESTORING"
 
 // Errors of stores that are restored.
 var (
@@ -47,7 +48,7 @@ func Restore(dir string, o Options, version int64, fill func(put func(key, value
 
 func restore(dir string, o Options, version int64, fill func(put func(key, value []byte) error) error,
 	finish func(*Database) error) error {
-	if err := o.FS.MkdirAll(dir, 0o700); err != nil {
+	if err := makeDirectory(dir, o.FS); err != nil {
 		return err
 	}
 	names, err := o.FS.List(dir)
@@ -59,11 +60,7 @@ func restore(dir string, o Options, version int64, fill func(put func(key, value
 			return fmt.Errorf("%w: there is %q", ErrNotEmpty, name)
 		}
 	}
-	lock, err := pebble.LockDirectory(dir, o.FS)
-	if err != nil {
-		return lockError(err)
-	}
-	if err := lock.Close(); err != nil { // with the lock's file the directory counts as a store
+	if err := markUnfinished(dir, o.FS); err != nil {
 		return err
 	}
 	o.restored = func(db *Database) error { return db.fill(version, fill) }
@@ -74,51 +71,46 @@ func restore(dir string, o Options, version int64, fill func(put func(key, value
 	if err := finish(db); err != nil {
 		return errors.Join(err, db.Close())
 	}
-	last := func() error { return db.pebble.Delete(unfinishedKey, pebble.Sync) }
-	if err := db.whileGood(last); err != nil {
-		return errors.Join(err, db.Close())
+	if err := db.Close(); err != nil {
+		return err
 	}
-	return db.Close()
+	return unmark(dir, o.FS)
 }
 
-// clean removes the files of a store that was not restored.
+// markUnfinished has the directory hold no store until unmark.
+func markUnfinished(dir string, files vfs.FS) error {
+	mark, err := files.Create(files.PathJoin(dir, unfinished), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	return errors.Join(mark.Close(), syncDirectory(dir, files))
+}
+
+// unmark takes the mark away, once all else in the directory is durable.
+func unmark(dir string, files vfs.FS) error {
+	return errors.Join(files.Remove(files.PathJoin(dir, unfinished)), syncDirectory(dir, files))
+}
+
+// clean removes the files of a store that was not restored, the mark last: a part of them must not pass for a store.
 func clean(dir string, files vfs.FS) error {
 	names, err := files.List(dir)
+	marked := false
 	for _, name := range names {
-		if !beside[name] {
+		switch {
+		case name == unfinished:
+			marked = true
+		case !beside[name]:
 			err = errors.Join(err, files.RemoveAll(files.PathJoin(dir, name)))
 		}
+	}
+	if err == nil && marked {
+		err = errors.Join(syncDirectory(dir, files), unmark(dir, files))
 	}
 	return err
 }
 
-// whileGood calls f, which may wait for ever once the store has failed.
-func (db *Database) whileGood(f func() error) error {
-	db.failure.arm()
-	done := make(chan error, 1)
-	go func() {
-		var err error
-		defer func() {
-			if r := recover(); r != nil { // Pebble panics when it cannot write its log
-				err = fmt.Errorf("%v", r)
-			}
-			done <- err
-		}()
-		err = f()
-	}()
-	select {
-	case err := <-done:
-		return errors.Join(err, db.failure.err())
-	case <-db.failure.happened:
-		return db.failure.err()
-	}
-}
-
 // fill writes the rows of a restored store, and its own.
 func (db *Database) fill(version int64, rows func(put func(key, value []byte) error) error) error {
-	if err := db.pebble.Set(unfinishedKey, nil, pebble.Sync); err != nil {
-		return err
-	}
 	batch := db.pebble.NewBatch()
 	flush := func(o *pebble.WriteOptions) error {
 		err := batch.Commit(o)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -116,6 +117,20 @@ func TestRestore(t *testing.T) {
 	}
 }
 
+// TestOpenWhileRestoring: a store that is being restored is in use, and nobody is told to remove its files.
+func TestOpenWhileRestoring(t *testing.T) {
+	dir := t.TempDir() + "/new"
+	err := Restore(dir, Options{}, 1, rowsOf(1), func(*Database) error {
+		if _, err := Open(dir, Options{}); !errors.Is(err, ErrInUse) {
+			t.Errorf("the error is %v", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // TestRestoreThatFails: after an error nothing is left but what was there.
 func TestRestoreThatFails(t *testing.T) {
 	broken := errors.New("broken")
@@ -185,40 +200,111 @@ func TestRestoreOntoFullDisk(t *testing.T) {
 	}
 }
 
-// TestRestoreThatCrashes: after a crash at any moment the directory has the whole store, or is refused.
+// TestRestoreThatCrashes: after a crash at any moment, of the process or of the machine, the directory has the whole
+// store, is refused, or has nothing of one.
 func TestRestoreThatCrashes(t *testing.T) {
-	for at := 0; ; at++ {
-		mem := vfs.NewCrashableMem()
-		fs := &faultyFS{FS: mem}
-		writes, crashed := 0, (*vfs.MemFS)(nil)
-		fs.set(func(string, string) error {
-			if writes++; writes == at+1 {
-				crashed = mem.CrashClone(vfs.CrashCloneCfg{})
+	for at, more := 0, true; more; at++ {
+		for _, kept := range []int{0, 50, 100} {
+			if more = restoreWithCrash(t, at, kept); !more && at < 10 {
+				t.Errorf("there are %d writes", at)
 			}
-			return nil
-		})
-		if err := Restore("dir", Options{FS: fs}, 1, rowsOf(500), nothing); err != nil {
+		}
+	}
+}
+
+// restoreWithCrash has a restore crash before a write, of which the disk keeps a part of what was not synced. It
+// reports whether there was such a write.
+func restoreWithCrash(t *testing.T, at, kept int) bool {
+	mem := vfs.NewCrashableMem()
+	fs := &faultyFS{FS: mem}
+	r := rand.New(rand.NewPCG(uint64(at), uint64(kept)))
+	writes, crashed := 0, (*vfs.MemFS)(nil)
+	fs.set(func(string, string) error {
+		if writes++; writes == at+1 {
+			crashed = mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: kept, RNG: r})
+		}
+		return nil
+	})
+	if err := Restore("dir", Options{FS: fs}, 1, rowsOf(500), nothing); err != nil {
+		t.Fatal(err)
+	}
+	if crashed == nil {
+		return false
+	}
+	if names, err := crashed.List("dir"); err != nil || len(names) == 0 {
+		return true // nothing was begun
+	}
+	db, err := Open("dir", Options{FS: crashed})
+	switch {
+	case errors.Is(err, ErrUnfinished):
+	case err != nil:
+		t.Fatalf("crash at write %d, with %d %% of the rest: %v", at, kept, err)
+	default:
+		if n := count(t, db); n != 500 {
+			t.Errorf("crash at write %d, with %d %% of the rest: %d rows", at, kept, n)
+		}
+		mustClose(t, db)
+	}
+	return true
+}
+
+// TestRestoreThatFailsAndDies: when a restore that failed is killed while it removes its files, what is left is no
+// store.
+func TestRestoreThatFailsAndDies(t *testing.T) {
+	broken := errors.New("broken")
+	for at := 0; ; at++ {
+		fs := &removals{FS: vfs.NewMem(), left: at}
+		err := Restore("dir", Options{FS: fs}, 1, rowsOf(500), func(*Database) error { return broken })
+		if !errors.Is(err, broken) {
 			t.Fatal(err)
 		}
-		if crashed == nil {
-			if at < 10 {
-				t.Errorf("there are %d writes", at)
+		names, _ := fs.List("dir")
+		if len(names) == 0 {
+			if at < 5 {
+				t.Errorf("%d files were removed", at)
 			}
 			return
 		}
-		if names, err := crashed.List("dir"); err != nil || len(names) == 0 {
-			continue // nothing was begun
+		if _, err := Open("dir", Options{FS: fs}); !errors.Is(err, ErrUnfinished) {
+			t.Fatalf("after %d removals %v are left, and opening them ends with %v", at, names, err)
 		}
-		db, err := Open("dir", Options{FS: crashed})
-		switch {
-		case errors.Is(err, ErrUnfinished):
-		case err != nil:
-			t.Fatalf("crash at write %d: %v", at, err)
-		default:
-			if n := count(t, db); n != 500 && n != 0 { // 0: the marker was not on the disk yet
-				t.Fatalf("crash at write %d: %d rows", at, n)
-			}
-			mustClose(t, db)
-		}
+	}
+}
+
+// removals is a file system whose process is killed after so many removals from a store's directory.
+type removals struct {
+	vfs.FS
+	left int
+}
+
+func (fs *removals) RemoveAll(name string) error { return fs.remove(name, fs.FS.RemoveAll) }
+
+func (fs *removals) Remove(name string) error {
+	if strings.HasSuffix(name, unfinished) {
+		return fs.remove(name, fs.FS.Remove)
+	}
+	return fs.FS.Remove(name) // of Pebble
+}
+
+func (fs *removals) remove(name string, how func(string) error) error {
+	if fs.left--; fs.left < 0 {
+		return errors.New("killed")
+	}
+	return how(name)
+}
+
+// TestNewDirectories: a commit is durable in a store whose directory was made with those above it.
+func TestNewDirectories(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	db := mustOpen(t, "a/b/store", Options{FS: mem})
+	if err := set(db, "k", "v"); err != nil {
+		t.Fatal(err)
+	}
+	crashed := mem.CrashClone(vfs.CrashCloneCfg{})
+	mustClose(t, db)
+	again := mustOpen(t, "a/b/store", Options{FS: crashed})
+	defer mustClose(t, again)
+	if got := value(t, again, "k"); got != "v" {
+		t.Errorf("after a crash it is %q", got)
 	}
 }

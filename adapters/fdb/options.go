@@ -46,8 +46,11 @@ type Options struct {
 	Patience time.Duration
 }
 
-// connectionString is the form description:id@address:port[:tls][,...] of the line in a cluster file.
-var connectionString = regexp.MustCompile(`^[A-Za-z0-9_]+:[A-Za-z0-9]+@[^\s,@]+:\d+(:tls)?(,[^\s,@]+:\d+(:tls)?)*$`)
+// connectionString is the form description:id@address:port[:tls][,...] of the line in a cluster file. A cluster whose
+// machines are known by names adds a note to the addresses when it writes the file.
+var connectionString = regexp.MustCompile(`^[A-Za-z0-9_]+:[A-Za-z0-9]+@` + coordinator + `(,` + coordinator + `)*$`)
+
+const coordinator = `[^\s,@]+:\d+(:tls)?(\(fromHostname\))?`
 
 // checkClusterFile finds mistakes in a cluster file about which the client says nothing: it would wait for
 // ever for coordinators that do not exist.
@@ -70,7 +73,8 @@ func checkClusterFile(path string) error {
 	}
 	found := 0
 	for line := range bytes.Lines(raw) {
-		if line = bytes.TrimSpace(line); len(line) == 0 || line[0] == '#' {
+		line, _, _ = bytes.Cut(line, []byte("#"))
+		if line = bytes.TrimSpace(line); len(line) == 0 {
 			continue
 		}
 		if found++; !connectionString.Match(line) {

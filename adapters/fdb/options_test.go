@@ -39,6 +39,7 @@ func TestClusterFiles(t *testing.T) {
 	for _, text := range []string{
 		"docker:docker@127.0.0.1:4500",
 		"# comment\n\ndesc_1:Ab3@10.0.0.1:4500:tls,[::1]:4501,fdb.example.com:4500\n",
+		"a:b@10.0.0.1:4500(fromHostname),10.0.0.2:4500:tls(fromHostname) # of 2026\n",
 	} {
 		path := filepath.Join(t.TempDir(), "fdb.cluster")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

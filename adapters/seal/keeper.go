@@ -257,6 +257,10 @@ var ErrShared = errors.New("this store is shared, so the service does not change
 // ErrNoFile is the error of a change of keys without a key file.
 var ErrNoFile = errors.New("values are not sealed here: [secrets] key_file and encrypt")
 
+// ErrManyKeys is the error of a new key for a file that has as many as it may.
+var ErrManyKeys = fmt.Errorf("the key file has %d keys already, and no more are read: first forget those that no row "+
+	"needs any more (rekey --drop)", maxKeys)
+
 // Rekey has another key seal from now on: the first one of the file if that has changed, otherwise a new one. What is
 // stored is rewritten by Run.
 func (k *Keeper) Rekey(ctx context.Context) error {
@@ -270,8 +274,11 @@ func (k *Keeper) Rekey(ctx context.Context) error {
 		return err
 	}
 	if now, _ := k.db.Ring.First(); keys[0].id == now {
-		if !k.Exclusive {
+		switch {
+		case !k.Exclusive:
 			return ErrShared
+		case len(keys) >= maxKeys:
+			return ErrManyKeys
 		}
 		if err := WriteFile(k.File, append([]Key{NewKey()}, keys...)); err != nil {
 			return err

@@ -253,6 +253,60 @@ func TestRekey(t *testing.T) {
 	}
 }
 
+// TestRekeyOften: a new key is refused once the file has as many as are read, and the next process still starts.
+func TestRekeyOften(t *testing.T) {
+	below, o := open(t, embedded.Options{}), keyFile(t)
+	h := started(t, below, o)
+	ctx := context.Background()
+	var err error
+	for range 200 {
+		if err = h.Rekey(ctx); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, seal.ErrManyKeys) {
+		t.Errorf("after %d keys: %v", len(keys(h.file())), err)
+	}
+	h = started(t, below, o)
+	h.finish()
+	if _, _, err := h.Drop(ctx); err != nil || len(keys(h.file())) != 1 {
+		t.Errorf("%d keys are left, %v", len(keys(h.file())), err)
+	}
+	if err := h.Rekey(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRekeyPassesDamagedRows: a row that does not open keeps no other one from being sealed with the new key. Its own
+// key stays.
+func TestRekeyPassesDamagedRows(t *testing.T) {
+	below, o, ctx := open(t, embedded.Options{}), keyFile(t), context.Background()
+	h := started(t, below, o)
+	newPlace(t, h.db).plant()
+	h.finish()
+	sealed := h.status().Keys[0].Rows
+	for _, row := range rows(t, below) {
+		if bytes.HasPrefix(row.Value, []byte("\xffcrs\x01")) && !bytes.Contains(row.Key, []byte("seal")) {
+			row.Value[len(row.Value)-1] ^= 1
+			err := kv.Do(ctx, below, func(tx kv.Tx) error { tx.Set(row.Key, row.Value); return nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	if err := h.Rekey(ctx); err != nil {
+		t.Fatal(err)
+	}
+	h.finish()
+	if s := h.status(); sealed < 2 || !s.Done || s.Keys[0].Rows != sealed-1 || s.Keys[1].Rows != 1 {
+		t.Errorf("of %d rows, one of them damaged: %+v", sealed, s)
+	}
+	if dropped, needed, err := h.Drop(ctx); len(dropped) != 0 || len(needed) != 1 || err != nil {
+		t.Errorf("dropped %v, needed %v, %v", dropped, needed, err)
+	}
+}
+
 // TestDropWaits: a key is not dropped while a transaction may still commit that seals with it, nor while the only row
 // that was sealed with it is not rewritten.
 func TestDropWaits(t *testing.T) {

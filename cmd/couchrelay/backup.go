@@ -73,7 +73,9 @@ func (c *backupCommand) write(to io.Writer) (tail archive.Tail, err error) {
 			return tail, err
 		}
 		defer u.db.Close()
-		return u.Backup(context.Background(), to)
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer stop() // what was written is removed first
+		return u.Backup(ctx, to)
 	}
 	err = c.stream("POST", "/_node/_local/_backup", func(body io.Reader) error {
 		copied := bufio.NewWriterSize(to, 1<<20)

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
@@ -218,6 +220,25 @@ func TestFullDisk(t *testing.T) {
 	if err := (&backupCommand{remote: remote{Server: r.url}, File: "-"}).Run(full); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("of a service the error is %v", err)
 	}
+}
+
+// TestInterruptedBackup: a signal ends a backup with an error, so that the file is removed that was begun.
+func TestInterruptedBackup(t *testing.T) {
+	r, dir := newStoredRig(t)
+	r.stop()
+	err := (&backupCommand{Store: dir, File: "-"}).Run(&window{to: interrupting{}})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// interrupting takes what is written to it once a signal is underway to this process.
+type interrupting struct{}
+
+func (interrupting) Write(p []byte) (int, error) {
+	err := syscall.Kill(os.Getpid(), syscall.SIGTERM)
+	time.Sleep(100 * time.Millisecond)
+	return len(p), err
 }
 
 type diskFull struct{}

@@ -16,6 +16,7 @@ import (
 
 	"couchrelay/adapters/embedded"
 	"couchrelay/adapters/inspect"
+	"couchrelay/core/kv"
 )
 
 // checkCommand checks a store.
@@ -145,16 +146,30 @@ func openUpkeep(name string, o opening, keys bool) (*upkeep, error) {
 		return nil, err
 	}
 	u := &upkeep{sealing(db, settings, logger), settings.KeyPrefix, &sync.Mutex{}}
-	if !keys {
-		return u, nil
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := u.db.keeper.Check(ctx); err != nil {
+	err = u.inhabited(ctx)
+	if err == nil && keys {
+		err = u.db.keeper.Check(ctx)
+	}
+	if err != nil {
 		_ = db.Close()
 		return nil, err
 	}
 	return u, nil
+}
+
+// inhabited returns an error if there is no row where a service with these settings has its own: another key prefix
+// must not pass for a store that is sound, or saved.
+func (u *upkeep) inhabited(ctx context.Context) error {
+	rows, err := kv.Run(ctx, u.db.store, func(tx kv.Tx) ([]kv.KeyValue, error) {
+		return tx.GetRange(kv.PrefixRange(rootOf(u.prefix)), kv.RangeOptions{Limit: 1})
+	})
+	if err == nil && len(rows) == 0 {
+		err = fmt.Errorf("the store has nothing below the key prefix %q: --key-prefix or --config says another one",
+			u.prefix)
+	}
+	return err
 }
 
 // tell prints a finding.

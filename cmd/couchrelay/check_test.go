@@ -165,3 +165,24 @@ func TestCheckOfClearStore(t *testing.T) {
 	r.stop()
 	checked(t, 0, ": sound\n", "--store", dir)
 }
+
+// TestOtherKeyPrefix: a store whose rows are below another prefix than the command has is neither sound nor saved.
+func TestOtherKeyPrefix(t *testing.T) {
+	r, dir := newStoredRig(t)
+	r.stop()
+	const wants = `nothing below the key prefix "other"`
+	checked(t, unchecked, wants, "--store", dir, "--key-prefix", "other")
+	file := filepath.Join(t.TempDir(), "backup")
+	if out := typedIn(t, 1, "backup", file, "--store", dir, "--key-prefix", "other"); !strings.Contains(out, wants) {
+		t.Errorf("backup says %q", out)
+	}
+	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("there is a backup: %v", err)
+	}
+	typedIn(t, 0, "backup", file, "--store", dir)
+	empty := t.TempDir()
+	out := typedIn(t, unchecked, "restore", file, "--store", empty, "--key-prefix", "other")
+	if !strings.Contains(out, "rows of ") || !strings.Contains(out, wants) {
+		t.Errorf("restore says %q", out)
+	}
+}

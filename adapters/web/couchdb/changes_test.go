@@ -295,3 +295,54 @@ func TestChangesTime(t *testing.T) {
 	s.Want("GET /db/_changes?feed=longpoll&since=now", 200, results("0"))
 	s.Want("GET /db/_changes?feed=longpoll&since=now&timeout=0", 200, results("0"))
 }
+
+// watching is a store that counts the watches that have not ended.
+type watching struct {
+	kv.Database
+	open *atomic.Int64
+}
+
+type watchingTx struct {
+	kv.Transaction
+	open *atomic.Int64
+}
+
+type counted struct {
+	kv.Watch
+	end func()
+}
+
+func (w watching) Begin(ctx context.Context, o kv.Options) kv.Transaction {
+	return watchingTx{w.Database.Begin(ctx, o), w.open}
+}
+
+func (tx watchingTx) Watch(keys ...[]byte) kv.Watch {
+	tx.open.Add(1)
+	return counted{tx.Transaction.Watch(keys...), sync.OnceFunc(func() { tx.open.Add(-1) })}
+}
+
+func (w counted) Cancel() {
+	w.end()
+	w.Watch.Cancel()
+}
+
+// TestWatchesEnd: no feed leaves a watch behind, of which a store has 10,000, also if it ends before it waits.
+func TestWatchesEnd(t *testing.T) {
+	var open atomic.Int64
+	s := newSite(t, func(o *Options) { o.Store = watching{o.Store, &open} })
+	for _, feed := range []string{"longpoll", "continuous"} {
+		for _, query := range []string{"&limit=0", "&timeout=1", "&since=now&limit=0"} {
+			reply := s.Ask("GET /db/_changes?feed=" + feed + query)
+			if reply.Body.Close(); reply.StatusCode != http.StatusOK {
+				t.Errorf("%s: %s", feed+query, reply.Status)
+			}
+		}
+	}
+	for range 100 {
+		if open.Load() == 0 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("%d watches are left", open.Load())
+}

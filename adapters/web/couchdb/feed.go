@@ -25,42 +25,49 @@ type feedPage struct {
 // run sends the feed page by page and waits in between.
 func (f *feed) run() error {
 	for {
-		if f.Began() && locksOut(f.StillMay()) {
-			return f.end(false) // the client learns why when it comes back
-		}
-		p, err := f.read()
-		if f.Began() && (errors.Is(err, docs.ErrNoDatabase) || err == nil && p.instance != f.instance) {
-			return f.end(false) // the database was deleted under the feed
-		}
-		if f.Began() && errors.Is(err, kv.ErrUnavailable) && f.waits() {
-			return f.end(false) // the client comes back with last_seq, as after a time without changes
-		}
-		if err == nil {
-			err = f.cut(&p)
-		}
-		if err == nil && !f.Began() {
-			err = f.start(p)
-		}
-		if err == nil {
-			err = f.send(p.Rows)
-		}
-		if err != nil {
+		if goesOn, err := f.page(); !goesOn || err != nil {
 			return err
 		}
-		f.ask.Since = p.Last
-		switch {
-		case f.left <= 0, !p.More && !f.waits():
-			return f.end(p.More)
-		case p.watch != nil:
-			if goesOn, err := f.await(p.watch); !goesOn || err != nil {
-				return err
-			}
-		case f.beat && f.quiet() <= 0: // a long search for rows that the filter selects
-			if err := f.giveSign(); err != nil {
-				return err
-			}
-		}
 	}
+}
+
+// page sends the next page, and waits for changes if there are none. It reports whether the feed goes on.
+func (f *feed) page() (goesOn bool, err error) {
+	if f.Began() && locksOut(f.StillMay()) {
+		return false, f.end(false) // the client learns why when it comes back
+	}
+	p, err := f.read()
+	if err == nil && p.watch != nil {
+		defer p.watch.Cancel() // a store has few
+	}
+	if f.Began() && (errors.Is(err, docs.ErrNoDatabase) || err == nil && p.instance != f.instance) {
+		return false, f.end(false) // the database was deleted under the feed
+	}
+	if f.Began() && errors.Is(err, kv.ErrUnavailable) && f.waits() {
+		return false, f.end(false) // the client comes back with last_seq, as after a time without changes
+	}
+	if err == nil {
+		err = f.cut(&p)
+	}
+	if err == nil && !f.Began() {
+		err = f.start(p)
+	}
+	if err == nil {
+		err = f.send(p.Rows)
+	}
+	if err != nil {
+		return false, err
+	}
+	f.ask.Since = p.Last
+	switch {
+	case f.left <= 0, !p.More && !f.waits():
+		return false, f.end(p.More)
+	case p.watch != nil:
+		return f.await(p.watch)
+	case f.beat && f.quiet() <= 0: // a long search for rows that the filter selects
+		return true, f.giveSign()
+	}
+	return true, nil
 }
 
 // locksOut reports whether an error says that the client may not go on.
@@ -254,7 +261,6 @@ func (f *feed) giveSign() error {
 
 // await waits for a change, or until it is time to look again. It reports whether the feed goes on.
 func (f *feed) await(w kv.Watch) (goesOn bool, err error) {
-	defer w.Cancel()
 	quiet := f.quiet()
 	if quiet <= 0 && f.beat {
 		return true, f.giveSign()

@@ -26,7 +26,7 @@ func (s keyAPI) status(q *web.Request) error {
 // rekey has another key seal from now on.
 func (s keyAPI) rekey(q *web.Request) error {
 	switch err := s.Keys.Rekey(q.Context()); {
-	case errors.Is(err, seal.ErrShared) || errors.Is(err, seal.ErrNoFile):
+	case errors.Is(err, seal.ErrShared) || errors.Is(err, seal.ErrNoFile) || errors.Is(err, seal.ErrManyKeys):
 		return &web.Error{Status: http.StatusConflict, Name: "conflict", Reason: err.Error()}
 	case err != nil:
 		return err
