@@ -100,7 +100,8 @@ func (s *settings) derived(body *userBody, first func(string) string) *account {
 	body.PRF, body.Iterations = cmp.Or(body.PRF, "sha"), cmp.Or(body.Iterations, 10_000)
 	prf := prfs[body.PRF]
 	want, err := hex.DecodeString(body.Key)
-	if err != nil || len(want) == 0 || prf == nil ||
+	// Longer keys would take longer without a bound, and those who log in with other passwords would wait.
+	if err != nil || prf == nil || len(want) != prf().Size() ||
 		body.Iterations < s.MinIterations || body.Iterations > s.MaxIterations {
 		return nil
 	}
