@@ -45,6 +45,8 @@ func TestBasic(t *testing.T) {
 func TestPasswordsOfUsers(t *testing.T) {
 	r := newRig(t, "chttpd_auth/min_iterations=5", "chttpd_auth/max_iterations=20000", "chttpd_auth_lockout/mode=off")
 	const key = "2df52bfed46225bb1f3b7efc417a75efc553e1131e7685dda9efc75ad763a89d"
+	const longKey = "2df52bfed46225bb1f3b7efc417a75efc553e1131e7685dda9efc75ad763a89d" + // takes twice as long
+		"f5f29cd4eafa36a1f1e6b4a02a5f1670c8311c1bb1191e607715fa8b1a6b228c"
 	const sha = `"password_sha":"0f8912baf3c8178ad9ce5f9d5bd2a6ff5efcf1f0"`
 	derived := func(prf, iterations, key string) string {
 		return `"password_scheme":"pbkdf2","pbkdf2_prf":"` + prf + `","iterations":` + iterations +
@@ -63,6 +65,7 @@ func TestPasswordsOfUsers(t *testing.T) {
 		derived("sha256", "20001", "5618ea57125e65ef25cc403a6c1e66b08e6d9b418b109c8152dd0548d5aab13b"): false,
 		derived("md5", "10", key):                            false,
 		derived("sha256", "10", ""):                          false,
+		derived("sha256", "10", longKey):                     false,
 		derived("sha256", `"10"`, key):                       false,
 		derived("sha256", "10", key) + `,"totp":{"key":"x"}`: false,
 		`"password_scheme":"simple","password_sha":""`:       false,

@@ -13,9 +13,11 @@ import (
 
 	"couchrelay/adapters/web"
 	"couchrelay/core/docs"
-	"couchrelay/core/json"
 	"couchrelay/core/kv"
 	"couchrelay/core/users"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // account returns the account with a name, nil if none is known here.
@@ -52,13 +54,17 @@ type userBody struct {
 	Iterations int      `json:"iterations"`
 	Key        string   `json:"derived_key"`
 	// TOTP demands a second factor, which is not supported: such users cannot log in.
-	TOTP json.Raw `json:"totp"`
+	TOTP jsontext.Value `json:"totp"`
 }
+
+// asChecked reads documents as users.Validate does: names must be spelled exactly, and of repeated ones the last
+// counts. Else a user might write Roles beside the roles that are checked.
+var asChecked = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
 // parseUser returns the account of a document, nil if the document has no password that can be checked.
 func (s *settings) parseUser(name string, text []byte) *account {
 	var body userBody
-	if json.Decode(text, &body) != nil || body.TOTP != nil || body.Salt == "" {
+	if json.Unmarshal(text, &body, asChecked) != nil || body.TOTP != nil || body.Salt == "" {
 		return nil
 	}
 	a := s.credential(&body)
@@ -94,7 +100,8 @@ func (s *settings) derived(body *userBody, first func(string) string) *account {
 	body.PRF, body.Iterations = cmp.Or(body.PRF, "sha"), cmp.Or(body.Iterations, 10_000)
 	prf := prfs[body.PRF]
 	want, err := hex.DecodeString(body.Key)
-	if err != nil || len(want) == 0 || prf == nil ||
+	// Longer keys would take longer without a bound, and those who log in with other passwords would wait.
+	if err != nil || prf == nil || len(want) != prf().Size() ||
 		body.Iterations < s.MinIterations || body.Iterations > s.MaxIterations {
 		return nil
 	}

@@ -400,3 +400,20 @@ func quick() config.Auth {
 	auth.JWT = c.Auth.JWT
 	return auth
 }
+
+// TestRolesAreNotSpelledAnotherWay: the roles that count are those that are checked when a user writes its document,
+// and none that it adds under a name in other letters.
+func TestRolesAreNotSpelledAnotherWay(t *testing.T) {
+	s := newSite(t)
+	if err := s.service.Login.Configure(map[string]string{"adm": "secret"}, quick()); err != nil {
+		t.Fatal(err)
+	}
+	s.must('A', "PUT", "/_users", "")
+	s.must('A', "PUT", "/_users/_security", `{}`)
+	const body = `{"type":"user","name":"mem","roles":[],"Roles":["dev","_metrics"],"password":"pw"}`
+	s.must('N', "PUT", "/_users/org.couchdb.user:mem", body)
+	w := s.must('N', "POST", "/_session", `{"name":"mem","password":"pw"}`)
+	if !strings.Contains(w.Body.String(), `{"ok":true,"name":"mem","roles":[]}`) {
+		t.Errorf("%s", w.Body)
+	}
+}
