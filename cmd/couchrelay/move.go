@@ -55,6 +55,7 @@ type move struct {
 	// stopped is whether the CouchDB's replicator runs no jobs, since its max_jobs is 0. Then an import holds no
 	// jobs here: no other side runs them.
 	stopped bool
+	refused int // revisions
 }
 
 // Bounds of a move.
@@ -62,10 +63,6 @@ const (
 	moveBatch = 200             // documents in a request
 	stopWait  = 2 * time.Minute // for the last checkpoints of the side that gives its jobs away
 	stopPoll  = time.Second     // between two looks at it
-	// defaultMaxJobs is CouchDB's. It is set, where it was not, since CouchDB hears of no key that is deleted.
-	defaultMaxJobs = "500"
-
-	markID = "_local/couchrelay-import" // of the document that remembers the CouchDB's max_jobs
 )
 
 func (m *move) run(w *window, in bool) error {
@@ -82,22 +79,19 @@ func (m *move) run(w *window, in bool) error {
 		couch.User = url.UserPassword(couch.User.Username(), os.Getenv("COUCHDB_PASSWORD"))
 	}
 	m.couch = remote{Server: couch.String(), Timeout: m.Timeout}
-	from, to := &m.couch, &m.remote
-	if !in {
-		from, to = to, from
-	}
 	if err := m.sameUUID(in); err != nil {
 		return err
 	}
-	var names []string
-	if err := from.into("GET", "/_all_dbs", nil, nil, &names); err != nil {
-		return err
-	}
-	names = slices.DeleteFunc(names, func(name string) bool { return !jobstore.IsReplicatorDB(name) })
 	if in {
-		return m.importAll(names)
+		return m.importAll()
 	}
-	return m.exportAll(names)
+	return m.exportAll()
+}
+
+// replicators are the names of a server's replicator databases.
+func replicators(server *remote) (names []string, err error) {
+	err = server.into("GET", "/_all_dbs", nil, nil, &names)
+	return slices.DeleteFunc(names, func(name string) bool { return !jobstore.IsReplicatorDB(name) }), err
 }
 
 func (m *move) say(format string, args ...any) { fmt.Fprintf(m.out, format+"\n", args...) }
@@ -127,43 +121,29 @@ func (m *move) sameUUID(in bool) error {
 }
 
 // importAll copies a CouchDB's replications behind holds, which it lifts if it is to take over.
-func (m *move) importAll(names []string) error {
-	keys, err := m.maxJobs()
+func (m *move) importAll() error {
+	before, err := m.maxJobs()
 	if err != nil {
 		return err
 	}
-	before, err := m.couchMaxJobs(keys[0])
-	if err != nil {
-		return err
-	}
-	m.stopped = before == "0"
+	m.stopped = before.stopped()
 	if err := m.settings(); err != nil {
 		return err
 	}
-	for _, name := range names {
-		if !m.DryRun {
-			if err := m.create(&m.remote, name); err != nil {
-				return err
-			}
-		}
-		if !m.stopped {
-			if err := m.hold(name, "import from "); err != nil {
-				return err
-			}
-		}
-		if err := m.database(&m.couch, &m.remote, name); err != nil {
-			return err
-		}
-	}
+	_, err = m.copyHere()
 	switch {
-	case m.DryRun || m.stopped && !m.TakeOver:
-		return nil
+	case err != nil || m.DryRun || m.stopped && !m.TakeOver:
+		return err
 	case !m.TakeOver:
 		m.say("the jobs are held: run this with --take-over, or stop the CouchDB's replicator " +
 			"([replicator] max_jobs = 0) and lift the holds (couchrelay hold lift)")
 		return nil
 	}
-	if err := m.stopCouchDB(); err != nil {
+	if err := m.stopCouchDB(before); err != nil {
+		return err
+	}
+	names, err := m.copyHere() // what was written until it had stopped
+	if err != nil {
 		return err
 	}
 	for _, name := range names {
@@ -176,8 +156,46 @@ func (m *move) importAll(names []string) error {
 	return nil
 }
 
+// copyHere copies a CouchDB's replicator databases, and returns their names. The jobs are held if the CouchDB runs
+// them.
+func (m *move) copyHere() (names []string, err error) {
+	if names, err = replicators(&m.couch); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if !m.DryRun {
+			if err := m.create(&m.remote, name); err != nil {
+				return nil, err
+			}
+		}
+		if !m.stopped {
+			if err := m.hold(name, "import from "); err != nil {
+				return nil, err
+			}
+		}
+		if err := m.database(&m.couch, &m.remote, name); err != nil {
+			return nil, err
+		}
+	}
+	return names, m.checkRefused()
+}
+
+// checkRefused keeps a side from taking over while the other one has replications that it lacks: these would run
+// nowhere.
+func (m *move) checkRefused() error {
+	if !m.TakeOver || m.refused == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d revisions are refused, so nothing is taken over: change or delete their documents, and "+
+		"run the command again", m.refused)
+}
+
 // exportAll copies replications into a CouchDB, which runs them from then on if it is to take over.
-func (m *move) exportAll(names []string) error {
+func (m *move) exportAll() error {
+	names, err := replicators(&m.remote)
+	if err != nil {
+		return err
+	}
 	takeOver := m.TakeOver && !m.DryRun
 	if takeOver {
 		for _, name := range names {
@@ -199,8 +217,8 @@ func (m *move) exportAll(names []string) error {
 			return err
 		}
 	}
-	if !takeOver {
-		return nil
+	if err := m.checkRefused(); err != nil || !takeOver {
+		return err
 	}
 	if err := m.startCouchDB(); err != nil {
 		return err
@@ -303,93 +321,6 @@ func orNone(value string) string {
 func isMissing(err error) bool {
 	r, is := errors.AsType[*rejection](err)
 	return is && r.status == http.StatusNotFound
-}
-
-// stopCouchDB stops the CouchDB's replicator on all its nodes, and waits for its last checkpoints.
-func (m *move) stopCouchDB() error {
-	keys, err := m.maxJobs()
-	if err != nil {
-		return err
-	}
-	before, err := m.couchMaxJobs(keys[0])
-	if err != nil {
-		return err
-	}
-	if before != "0" {
-		mark := map[string]any{"couchdb": redacted(m.CouchDB), "max_jobs": before}
-		var old struct { // of a move before that was not given back
-			Rev string `json:"_rev"`
-		}
-		if err := m.remote.into("GET", "/_replicator/"+markID, nil, nil, &old); err == nil {
-			mark["_rev"] = old.Rev
-		} else if !isMissing(err) {
-			return err
-		}
-		if err := m.remote.into("PUT", "/_replicator/"+markID, nil, mark, nil); err != nil {
-			return err
-		}
-		m.say("the CouchDB's max_jobs becomes 0, and was %s", before)
-	}
-	for _, key := range keys {
-		if err := m.couch.into("PUT", key, nil, "0", nil); err != nil {
-			return err
-		}
-	}
-	return m.await("the CouchDB", func() (int, error) {
-		var tasks []struct{ Type string }
-		err := m.couch.into("GET", "/_active_tasks", nil, nil, &tasks)
-		tasks = slices.DeleteFunc(tasks, func(t struct{ Type string }) bool { return t.Type != "replication" })
-		return len(tasks), err
-	})
-}
-
-// couchMaxJobs is the CouchDB's max_jobs, at one of the paths of maxJobs.
-func (m *move) couchMaxJobs(path string) (value string, err error) {
-	err = m.couch.into("GET", path, nil, nil, &value)
-	if isMissing(err) {
-		return defaultMaxJobs, nil
-	}
-	return value, err
-}
-
-// maxJobs are the paths of the CouchDB's max_jobs, one for each node.
-func (m *move) maxJobs() ([]string, error) {
-	var members struct {
-		Nodes []string `json:"cluster_nodes"`
-	}
-	if err := m.couch.into("GET", "/_membership", nil, nil, &members); err != nil {
-		return nil, err
-	}
-	if len(members.Nodes) == 0 {
-		return nil, errors.New("GET /_membership of the CouchDB lists no cluster_nodes")
-	}
-	for i, name := range members.Nodes {
-		members.Nodes[i] = "/_node/" + url.PathEscape(name) + "/_config/replicator/max_jobs"
-	}
-	return members.Nodes, nil
-}
-
-// startCouchDB sets max_jobs to what it was before an import.
-func (m *move) startCouchDB() error {
-	var mark struct {
-		Rev     string `json:"_rev"`
-		MaxJobs string `json:"max_jobs"`
-	}
-	err := m.remote.into("GET", "/_replicator/"+markID, nil, nil, &mark)
-	if isMissing(err) { // nothing was imported
-		return nil
-	}
-	keys, failure := m.maxJobs()
-	if err := errors.Join(err, failure); err != nil {
-		return err
-	}
-	for _, key := range keys {
-		if err := m.couch.into("PUT", key, nil, mark.MaxJobs, nil); err != nil {
-			return err
-		}
-	}
-	// The next move begins anew: what the CouchDB's max_jobs is until then is for its admins to say.
-	return m.remote.into("DELETE", "/_replicator/"+markID, url.Values{"rev": {mark.Rev}}, nil, nil)
 }
 
 // await waits until a server runs no replication any more.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -73,10 +74,6 @@ func (m *move) page(from, to *remote, path string, rows []change) (int, error) {
 			diff[id] = struct{ Missing []string }{revs}
 		}
 	}
-	type ref struct {
-		ID  string `json:"id"`
-		Rev string `json:"rev"`
-	}
 	var wanted []ref
 	for id, d := range diff {
 		for _, rev := range d.Missing {
@@ -86,22 +83,9 @@ func (m *move) page(from, to *remote, path string, rows []change) (int, error) {
 	if m.DryRun || len(wanted) == 0 {
 		return len(wanted), nil
 	}
-	var got struct {
-		Results []struct {
-			Docs []struct{ OK json.RawMessage }
-		}
-	}
-	query := url.Values{"revs": {"true"}, "attachments": {"true"}}
-	if err := from.into("POST", path+"/_bulk_get", query, map[string]any{"docs": wanted}, &got); err != nil {
+	docs, err := revisions(from, path, wanted)
+	if err != nil || len(docs) == 0 {
 		return 0, err
-	}
-	var docs []json.RawMessage
-	for _, r := range got.Results {
-		for _, d := range r.Docs {
-			if d.OK != nil { // else it was changed since, and its new revision comes later in the feed
-				docs = append(docs, d.OK)
-			}
-		}
 	}
 	var refusals []struct{ ID, Error, Reason string }
 	body := map[string]any{"new_edits": false, "docs": docs}
@@ -111,5 +95,40 @@ func (m *move) page(from, to *remote, path string, rows []change) (int, error) {
 	for _, r := range refusals {
 		m.say("  %s is refused: %s: %s", r.ID, r.Error, r.Reason)
 	}
+	m.refused += len(refusals)
 	return len(docs) - len(refusals), nil
+}
+
+// ref is a revision of a document.
+type ref struct {
+	ID  string `json:"id"`
+	Rev string `json:"rev"`
+}
+
+// revisions reads documents. It leaves out those that were changed since: their new revisions come later in the feed.
+func revisions(from *remote, path string, wanted []ref) (docs []json.RawMessage, err error) {
+	var got struct {
+		Results []struct {
+			ID   string
+			Docs []struct {
+				OK    json.RawMessage
+				Error struct{ Error, Reason string }
+			}
+		}
+	}
+	query := url.Values{"revs": {"true"}, "attachments": {"true"}}
+	if err := from.into("POST", path+"/_bulk_get", query, map[string]any{"docs": wanted}, &got); err != nil {
+		return nil, err
+	}
+	for _, r := range got.Results {
+		for _, d := range r.Docs {
+			switch {
+			case d.OK != nil:
+				docs = append(docs, d.OK)
+			case d.Error.Error != "not_found":
+				return nil, fmt.Errorf("document %s cannot be read: %s: %s", r.ID, d.Error.Error, d.Error.Reason)
+			}
+		}
+	}
+	return docs, nil
 }

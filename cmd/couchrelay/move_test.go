@@ -2,7 +2,13 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +44,6 @@ func (r *rig) restartAs(uuid string) {
 func TestImportAndExport(t *testing.T) {
 	t.Parallel()
 	couch, r := newRig(t), newRig(t)
-	takeOver := func(m *move) { m.TakeOver = true }
 	couch.restartAs("0123456789abcdef")
 	r.restartAs("fedcba9876543210")
 	if _, err := r.shift(couch, true, nil); err == nil || !strings.Contains(err.Error(), "restart it") {
@@ -151,5 +156,150 @@ func TestMistakesInMoves(t *testing.T) {
 	err := m.run(&window{to: &bytes.Buffer{}}, true)
 	if err == nil || strings.Contains(fmt.Sprint(err), "secret") {
 		t.Errorf("a server that is away: %v", err)
+	}
+}
+
+// pairToMove are a CouchDB, which a couchrelay plays, with a replication, and a service of the same uuid.
+func pairToMove(t *testing.T) (couch, r *rig) {
+	couch, r = newRig(t), newRig(t)
+	couch.restartAs("0123456789abcdef")
+	r.restartAs("0123456789abcdef")
+	couch.fill(1)
+	couch.want(201, "PUT", "_replicator/steady", couch.body(`,"continuous":true`))
+	return couch, r
+}
+
+func (r *rig) maxJobs() any {
+	_, view := r.call("GET", "_node/_local/_config/replicator", "")
+	return view["max_jobs"]
+}
+
+func takeOver(m *move) { m.TakeOver = true }
+
+// TestTakeOverWithRefusals: a replication that the service refuses would run nowhere after a take-over.
+func TestTakeOverWithRefusals(t *testing.T) {
+	t.Parallel()
+	couch, r := pairToMove(t)
+	r.want(201, "PUT", "_replicator/_design/strict", `{"validate_doc_update":
+		"function(doc) { if (doc._id == 'steady' && !doc._deleted) throw({forbidden: 'not here'}); }"}`)
+	said, err := r.shift(couch, true, takeOver)
+	if err == nil || !strings.Contains(err.Error(), "1 revisions are refused") || !strings.Contains(said, "not here") {
+		t.Errorf("taking over: %v\n%s", err, said)
+	}
+	if got := couch.maxJobs(); got != "500" {
+		t.Errorf("the CouchDB's max_jobs is %v", got)
+	}
+	couch.want(200, "DELETE", "_replicator/steady?rev="+couch.revOf("_replicator/steady"), "")
+	if said, err := r.shift(couch, true, takeOver); err != nil {
+		t.Errorf("without that document: %v\n%s", err, said)
+	}
+}
+
+// revOf is the revision of a document.
+func (r *rig) revOf(path string) string {
+	return fmt.Sprint(r.want(200, "GET", path, "")["_rev"])
+}
+
+// TestWrittenDuringTakeOver: what users write until the CouchDB's replicator has stopped is taken over, too.
+func TestWrittenDuringTakeOver(t *testing.T) {
+	t.Parallel()
+	couch, r := pairToMove(t)
+	behind, err := url.Parse(couch.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	behind.User = nil
+	forward := httputil.NewSingleHostReverseProxy(behind)
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.Method == "PUT" && strings.HasSuffix(q.URL.Path, "/max_jobs") {
+			couch.want(201, "PUT", "late%2F_replicator", "")
+			couch.want(201, "PUT", "late%2F_replicator/late", couch.body(`,"doc_ids":["doc0"]`))
+		}
+		forward.ServeHTTP(w, q)
+	}))
+	defer front.Close()
+	said, err := r.shift(couch, true, func(m *move) {
+		m.TakeOver, m.CouchDB = true, strings.Replace(front.URL, "://", "://adm:pass@", 1)
+	})
+	if err != nil {
+		t.Fatalf("taking over: %v\n%s", err, said)
+	}
+	r.want(200, "GET", "late%2F_replicator/late", "")
+	if holds := r.want(200, "GET", "_scheduler/holds", ""); holds["total_rows"] != 0.0 {
+		t.Errorf("held after the take-over: %v", holds)
+	}
+}
+
+// TestExportToStoppedCouchDB: nobody is told that the CouchDB runs replications, whose admin has stopped it.
+func TestExportToStoppedCouchDB(t *testing.T) {
+	t.Parallel()
+	couch, r := pairToMove(t)
+	couch.want(200, "PUT", "_node/_local/_config/replicator/max_jobs", `"0"`)
+	if said, err := r.shift(couch, true, takeOver); err != nil {
+		t.Fatalf("taking over: %v\n%s", err, said)
+	}
+	said, err := r.shift(couch, false, takeOver)
+	if err == nil || !strings.Contains(err.Error(), "max_jobs is 0") {
+		t.Errorf("export: %v\n%s", err, said)
+	}
+}
+
+// clusterToMove plays a CouchDB without replications of two nodes that have other settings.
+type clusterToMove struct {
+	uuid   string
+	jobs   map[string]string // max_jobs, by the path
+	refuse string            // a path that cannot be changed
+}
+
+func (c *clusterToMove) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	var answer any = []string{}
+	switch _, is := c.jobs[q.URL.Path]; {
+	case is && q.Method == "PUT" && q.URL.Path == c.refuse:
+		w.WriteHeader(500)
+		answer = object{"error": "internal"}
+	case is && q.Method == "PUT":
+		var value string
+		_ = json.NewDecoder(q.Body).Decode(&value)
+		answer, c.jobs[q.URL.Path] = c.jobs[q.URL.Path], value
+	case is:
+		answer = c.jobs[q.URL.Path]
+	case q.URL.Path == "/":
+		answer = object{"uuid": c.uuid}
+	case q.URL.Path == "/_membership":
+		answer = object{"cluster_nodes": []string{"a", "b"}}
+	case strings.Contains(q.URL.Path, "/_config/"):
+		answer = object{}
+	}
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// TestMoveOfCluster: nodes of a CouchDB differ in max_jobs, and each gets its own back, also after a take-over that
+// broke off between them. One that runs no jobs does not make the CouchDB one that is stopped.
+func TestMoveOfCluster(t *testing.T) {
+	t.Parallel()
+	const a, b = "/_node/a/_config/replicator/max_jobs", "/_node/b/_config/replicator/max_jobs"
+	for _, before := range []map[string]string{{a: "0", b: "7"}, {a: "9", b: "0"}, {a: "9", b: "7"}} {
+		for _, broken := range []string{"", a, b} {
+			r := newRig(t)
+			r.restartAs("0123456789abcdef")
+			c := &clusterToMove{uuid: "0123456789abcdef", jobs: maps.Clone(before), refuse: broken}
+			server := httptest.NewServer(c)
+			couch := &rig{url: strings.Replace(server.URL, "://", "://adm:pass@", 1)}
+			if _, err := r.shift(couch, true, takeOver); (err == nil) != (broken == "") {
+				t.Errorf("%v, %s broken: %v", before, broken, err)
+			}
+			c.refuse = ""
+			if said, err := r.shift(couch, true, takeOver); err != nil {
+				t.Fatalf("%v: %v\n%s", before, err, said)
+			}
+			if c.jobs[a]+c.jobs[b] != "00" {
+				t.Errorf("%v: after the take-over %v", before, c.jobs)
+			}
+			if said, err := r.shift(couch, false, takeOver); err != nil || !maps.Equal(c.jobs, before) {
+				t.Errorf("%v: given back %v, %v\n%s", before, c.jobs, err, said)
+			}
+			server.Close()
+			r.stop()
+		}
 	}
 }
