@@ -218,18 +218,24 @@ func Demands(r kv.Reader, s *Store, limit int) (list []Demand, total int64, err 
 	if err != nil {
 		return nil, 0, err
 	}
-	rows, err := r.GetRange(s.Keys.Count.Range(), kv.RangeOptions{Limit: limit})
-	if err != nil {
-		return nil, 0, err
-	}
-	for _, row := range rows {
-		d := Demand{Jobs: kv.Counter(row.Value)}
-		if err := s.Keys.Count.Scan(row.Key, &d.Account); err != nil {
-			return nil, 0, fmt.Errorf("%w: %w", jobs.ErrCorrupt, err)
+	for at := s.Keys.Count.Range(); len(list) < limit; {
+		rows, err := r.GetRange(at, kv.RangeOptions{Limit: limit})
+		if err != nil {
+			return nil, 0, err
 		}
-		if d.Jobs > 0 {
-			list = append(list, d)
+		for _, row := range rows {
+			d := Demand{Jobs: kv.Counter(row.Value)}
+			if err := s.Keys.Count.Scan(row.Key, &d.Account); err != nil {
+				return nil, 0, fmt.Errorf("%w: %w", jobs.ErrCorrupt, err)
+			}
+			if d.Jobs > 0 && len(list) < limit { // an account that had jobs keeps its row
+				list = append(list, d)
+			}
 		}
+		if len(rows) < limit {
+			break
+		}
+		at.Begin = kv.KeyAfter(rows[len(rows)-1].Key)
 	}
 	return list, c.Ready + c.Waiting + c.Running, nil
 }

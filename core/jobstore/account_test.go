@@ -473,8 +473,12 @@ func TestDemands(t *testing.T) {
 	for _, user := range []string{"c", "a", "b"} {
 		b.replicate(user)
 	}
+	for _, gone := range []string{"A/_replicator", "B/_replicator", "user:aa"} { // had a job
+		b.do(func(tx kv.Tx) error { tx.Add(b.s.Keys.Count.Pack(gone), 0); return nil })
+	}
 	for limit, want := range map[int]string{
 		10: "[{_replicator 2} {user:a 1} {user:b 1} {user:c 1}]", 2: "[{_replicator 2} {user:a 1}]",
+		3: "[{_replicator 2} {user:a 1} {user:b 1}]", 1: "[{_replicator 2}]",
 	} {
 		list, total := []Demand(nil), int64(0)
 		b.do1(func(tx kv.Tx) (err error) {
