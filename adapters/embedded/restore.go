@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -92,21 +93,21 @@ func unmark(dir string, files vfs.FS) error {
 }
 
 // clean removes the files of a store that was not restored, the mark last: a part of them must not pass for a store.
+// Without the mark there is nothing of it.
 func clean(dir string, files vfs.FS) error {
 	names, err := files.List(dir)
-	marked := false
+	if err != nil || !slices.Contains(names, unfinished) {
+		return err
+	}
 	for _, name := range names {
-		switch {
-		case name == unfinished:
-			marked = true
-		case !beside[name]:
+		if !beside[name] && name != unfinished {
 			err = errors.Join(err, files.RemoveAll(files.PathJoin(dir, name)))
 		}
 	}
-	if err == nil && marked {
-		err = errors.Join(syncDirectory(dir, files), unmark(dir, files))
+	if err != nil {
+		return err
 	}
-	return err
+	return errors.Join(syncDirectory(dir, files), unmark(dir, files))
 }
 
 // fill writes the rows of a restored store, and its own.

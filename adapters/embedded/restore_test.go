@@ -167,6 +167,38 @@ func TestRestoreThatFails(t *testing.T) {
 	}
 }
 
+// TestRestoreIntoUnknown: a restore that could not see what is in the directory removes nothing there.
+func TestRestoreIntoUnknown(t *testing.T) {
+	fs := &blind{FS: vfs.NewMem()}
+	if err := fs.MkdirAll("dir", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f, err := fs.Create("dir/precious", vfs.WriteCategoryUnspecified)
+	if err != nil || f.Close() != nil {
+		t.Fatal(err)
+	}
+	if err := Restore("dir", Options{FS: fs}, 1, rowsOf(1), nothing); !errors.Is(err, errDisk) {
+		t.Errorf("the error is %v", err)
+	}
+	if names, err := fs.List("dir"); fmt.Sprint(names) != "[precious]" {
+		t.Errorf("there are %v, %v", names, err)
+	}
+}
+
+// blind is a file system of which the first list fails.
+type blind struct {
+	vfs.FS
+	sees bool
+}
+
+func (fs *blind) List(dir string) ([]string, error) {
+	if !fs.sees {
+		fs.sees = true
+		return nil, errDisk
+	}
+	return fs.FS.List(dir)
+}
+
 // TestRestoreOntoFullDisk: the error comes at once, and names the disk's.
 func TestRestoreOntoFullDisk(t *testing.T) {
 	var writes atomic.Int64
