@@ -455,3 +455,20 @@ func TestRolesStayAway(t *testing.T) {
 	}
 	s.must('M', "DELETE", path+"?rev="+rev, "")
 }
+
+// TestOthersJobIsNotNamed: the job that another one waits for is named to those who see it.
+func TestOthersJobIsNotNamed(t *testing.T) {
+	s := newSite(t)
+	s.must('A', "PUT", "/_replicator", "")
+	s.must('A', "PUT", "/_replicator/hidden", `{"source":"http://h/p","target":"http://h/q"}`)
+	s.must('X', "PUT", "/team%2F_replicator/twin", `{"source":"http://h/p","target":"http://h/q"}`)
+	path := "/_scheduler/jobs/" + strings.TrimSuffix(s.jobs[0], "doc") + "twin/explain"
+	if w := s.must('A', "GET", path, ""); !strings.Contains(w.Body.String(), `"doc_id":"hidden"`) {
+		t.Errorf("%s", w.Body)
+	}
+	w := s.must('X', "GET", path, "")
+	if strings.Contains(w.Body.String(), "hidden") ||
+		!strings.Contains(w.Body.String(), `"job":null,"database":null,"doc_id":null,"state":"pending"`) {
+		t.Errorf("%s", w.Body)
+	}
+}
