@@ -48,11 +48,19 @@ type rationed struct {
 
 func (r rationed) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
-	r.q.held += int64(n)
-	if b := r.q.budget; b != nil && b.taken.Add(int64(n)) > r.q.Limits.Memory {
-		return 0, errBusy
+	if busy := r.q.Hold(int64(n)); busy != nil {
+		return 0, busy
 	}
 	return n, err
+}
+
+// Hold takes memory for what a body is made into, until the answer is sent, as long as there is some.
+func (q *Request) Hold(bytes int64) error {
+	q.held += bytes
+	if b := q.budget; b != nil && b.taken.Add(bytes) > q.Limits.Memory {
+		return errBusy
+	}
+	return nil
 }
 
 // release gives the memory of a request back.

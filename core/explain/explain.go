@@ -88,7 +88,8 @@ type Problem struct {
 	Count         int    // crashes in a row
 }
 
-// Behind is the job that has the replication of one that waits for it.
+// Behind is the job that has the replication of one that waits for it. Of a job that the asking user does not see it
+// has the state alone.
 type Behind struct {
 	RepID, JobID    string
 	Database, DocID string // of its document, empty if a request made it

@@ -23,6 +23,8 @@ type Asking struct {
 	// Without a name they are not known.
 	Node   string
 	Pauses []ratelimit.Kept
+	// Sees says of other jobs whether the asking user may know of them. Nil stands for a user who sees all.
+	Sees func(*jobstore.Record) bool
 }
 
 // Read explains a job by its id or its replication's; nil when there is none, or its database is deleted. Give a
@@ -118,7 +120,11 @@ func (x *explaining) behind() error {
 		x.unknown("waits_for", "the job that had the replication is gone; this one is about to get it")
 		return err
 	}
-	x.Behind.JobID, x.Behind.State = id, other.View().State
+	x.Behind.State = other.View().State
+	if x.asking.Sees != nil && !x.asking.Sees(other) {
+		return nil
+	}
+	x.Behind.JobID = id
 	x.Behind.Database, x.Behind.DocID = other.Database, other.DocID
 	return nil
 }

@@ -145,6 +145,9 @@ func signed(by, reason string, at instant.Time) string {
 func (e *Explanation) waits() string {
 	b := e.Behind
 	switch {
+	case b.JobID == "" && b.State != "":
+		return fmt.Sprintf("The job waits for the end of another one, which has its replication %s, and which is %s",
+			b.RepID, b.State)
 	case b.JobID == "":
 		return "The job waits for replication " + b.RepID + ", which no job has any more, and is about to get it"
 	case b.DocID != "":

@@ -51,6 +51,8 @@ func TestSentences(t *testing.T) {
 			DocID: "d", State: "running"}},
 			"The job waits for the end of another one, which has its replication rep: document d of " +
 				"_replicator, which is running."},
+		{Explanation{Why: []Cause{Waits}, Behind: &Behind{RepID: "rep", State: "running"}},
+			"The job waits for the end of another one, which has its replication rep, and which is running."},
 		{Explanation{Why: []Cause{Waits}, Behind: &Behind{RepID: "rep", JobID: "j", State: "pending"}},
 			"The job waits for the end of another one, which has its replication rep: job j of a request, which " +
 				"is pending."},

@@ -86,6 +86,10 @@ func decode(d *jsontext.Decoder, into any, wrong error) error {
 	return nil
 }
 
+// perElement is about how many bytes of memory an element of a bulk request takes besides its text, of which it may
+// have two bytes.
+const perElement = 500
+
 var errNoArray = web.BadRequest("`docs` parameter must be an array.")
 
 // bulkDocs writes many documents. With new_edits=false the answer has only the refused ones.
@@ -147,6 +151,9 @@ func (q *request) parseBulk(body []byte) (edits []docs.Edit, uploads []*docs.Upl
 		case "docs":
 			given = true
 			return arrayElements(d, errNoArray, func(raw []byte) error {
+				if err := q.Hold(perElement); err != nil {
+					return err
+				}
 				doc, err := q.parse(raw)
 				if err != nil {
 					return err
@@ -323,6 +330,9 @@ func (q *request) bulkGet() error {
 		}
 		given = true
 		return arrayElements(d, errNoArray, func(raw []byte) error {
+			if err := q.Hold(perElement); err != nil {
+				return err
+			}
 			w, err := parseWanted(raw)
 			wanted = append(wanted, w)
 			return err

@@ -417,3 +417,58 @@ func TestRolesAreNotSpelledAnotherWay(t *testing.T) {
 		t.Errorf("%s", w.Body)
 	}
 }
+
+// TestRolesStayAway: a user cannot keep roles that it had in a branch of its document for when an admin takes them
+// away, nor fall back on those of a conflict.
+func TestRolesStayAway(t *testing.T) {
+	s := newSite(t)
+	if err := s.service.Login.Configure(map[string]string{"adm": "secret"}, quick()); err != nil {
+		t.Fatal(err)
+	}
+	s.must('A', "PUT", "/_users", "")
+	s.must('A', "PUT", "/_users/_security", `{}`)
+	const path = "/_users/org.couchdb.user:mem"
+	rev := ""
+	write := func(who rune, query, roles, more string, status int) {
+		t.Helper()
+		w := s.ask(who, "PUT", path+query, `{"type":"user","name":"mem","roles":`+roles+`,"password":"pw"`+more+`}`)
+		if w.Code != status {
+			t.Errorf("%c %s %s: %d %s", who, query, roles, w.Code, w.Body)
+		}
+		rev = strings.Trim(w.Header().Get("ETag"), `"`)
+	}
+	write('A', "", `["dev"]`, "", 201)
+	write('M', "?new_edits=false", `["dev"]`, `,"_rev":"1-00"`, 409)
+	write('A', "?new_edits=false", `["dev"]`, `,"_rev":"1-00"`, 201)
+	w := s.must('A', "GET", path, "")
+	write('A', "?rev="+strings.Trim(w.Header().Get("ETag"), `"`), `[]`, "", 201)
+	winner := rev
+	write('M', "?rev=1-00", `["dev"]`, "", 409)
+	if w := s.ask('M', "DELETE", path+"?rev="+winner, ""); w.Code != 403 {
+		t.Errorf("the winner is deleted: %d %s", w.Code, w.Body)
+	}
+	s.must('M', "DELETE", path+"?rev=1-00", "")
+	write('M', "?rev="+winner, `[]`, "", 201)
+	w = s.must('N', "POST", "/_session", `{"name":"mem","password":"pw"}`)
+	if strings.Contains(w.Body.String(), "dev") {
+		t.Errorf("%s", w.Body)
+	}
+	s.must('M', "DELETE", path+"?rev="+rev, "")
+}
+
+// TestOthersJobIsNotNamed: the job that another one waits for is named to those who see it.
+func TestOthersJobIsNotNamed(t *testing.T) {
+	s := newSite(t)
+	s.must('A', "PUT", "/_replicator", "")
+	s.must('A', "PUT", "/_replicator/hidden", `{"source":"http://h/p","target":"http://h/q"}`)
+	s.must('X', "PUT", "/team%2F_replicator/twin", `{"source":"http://h/p","target":"http://h/q"}`)
+	path := "/_scheduler/jobs/" + strings.TrimSuffix(s.jobs[0], "doc") + "twin/explain"
+	if w := s.must('A', "GET", path, ""); !strings.Contains(w.Body.String(), `"doc_id":"hidden"`) {
+		t.Errorf("%s", w.Body)
+	}
+	w := s.must('X', "GET", path, "")
+	if strings.Contains(w.Body.String(), "hidden") ||
+		!strings.Contains(w.Body.String(), `"job":null,"database":null,"doc_id":null,"state":"pending"`) {
+		t.Errorf("%s", w.Body)
+	}
+}

@@ -92,24 +92,40 @@ func (s databases) write(q *web.Request, tx kv.Tx, db *docs.Database, edits []do
 			return nil, err
 		}
 		db.Validate = func(next, prev *docs.Document, _ bool) error {
-			replaced := prev
-			if prev == nil && !by.Admin {
-				// A branch of its own replaces nothing and may win: what it would win over counts.
-				winner, err := db.Read(next.ID, docs.Want{Deleted: true})
-				if err != nil && !errors.Is(err, docs.ErrMissing) {
-					return err
-				}
-				prev = winner
-			}
-			if err := by.Validate(next, prev); err != nil {
+			if err := mayWriteUser(db, by, next, prev); err != nil {
 				return err
 			}
-			return ask(next, replaced)
+			return ask(next, prev)
 		}
 		return db.Update(edits[:most(len(edits))])
 	}
 	by := jobstore.Writer{Name: q.User.Name, Admin: q.Admin, Roles: q.User.Roles}
 	return s.Store.WriteDocs(tx, db, edits, by, s.now())
+}
+
+// mayWriteUser refuses what a user must not write in place of prev, which may be nil. The winner counts, too: the roles
+// of a branch are those of another time, so only admins make branches, and only they choose the branch that wins.
+func mayWriteUser(db *docs.Database, by users.By, next, prev *docs.Document) error {
+	if by.Admin {
+		return by.Validate(next, prev)
+	}
+	winner, err := db.Read(next.ID, docs.Want{Deleted: true, Conflicts: true})
+	if err != nil && !errors.Is(err, docs.ErrMissing) {
+		return err
+	}
+	wins := winner == nil || winner.Deleted || prev != nil && prev.Rev == winner.Rev
+	if prev == nil {
+		prev = winner
+	}
+	switch err := by.Validate(next, prev); {
+	case err != nil:
+		return err
+	case next.Deleted && wins && winner != nil && len(winner.Meta.Conflicts) > 0:
+		return docs.Forbidden("Only admins may delete the winner among conflicts.")
+	case !next.Deleted && !wins:
+		return docs.ErrConflict
+	}
+	return nil
 }
 
 // drop notes that the jobs of a database have to go with it.

@@ -118,7 +118,11 @@ func (s *service) explainJob(q *web.Request, id string) error {
 	if err := s.mustSteer(q, id); err != nil {
 		return err
 	}
-	asking := explain.Asking{Now: s.now()}
+	v, err := s.sightOf(q)
+	if err != nil {
+		return err
+	}
+	asking := explain.Asking{Now: s.now(), Sees: v.sees}
 	if s.Pauses != nil {
 		asking.Node, asking.Pauses = s.Host.NodeName(), s.Pauses()
 	}
