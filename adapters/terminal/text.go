@@ -22,6 +22,15 @@ func Clean(text string) string {
 	}, text)
 }
 
+// CleanLines is Clean for a text of several lines.
+func CleanLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = Clean(line)
+	}
+	return strings.Join(lines, "\n")
+}
+
 // Width is the number of columns that a text takes.
 func Width(text string) int { return uniseg.StringWidth(text) }
 

@@ -191,12 +191,12 @@ func (s *service) ReloadConfig(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, changeTime) // a store that is away must not keep others from changes
+	defer cancel()
 	if err := s.db.keeper.Reload(ctx); err != nil {
 		return err
 	}
 	s.layers = l
-	ctx, cancel := context.WithTimeout(ctx, changeTime)
-	defer cancel()
 	if err := s.configure(ctx, c); err != nil {
 		return err
 	}

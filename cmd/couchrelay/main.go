@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"couchrelay/adapters/manual"
+	"couchrelay/adapters/terminal"
 
 	"github.com/alecthomas/kong"
 )
@@ -80,10 +81,13 @@ func main() {
 	ctx, err := parser.Parse(spelled(os.Args[1:]))
 	parser.FatalIfErrorf(err)
 	if err := ctx.Run(standardOutput()); err != nil {
-		fmt.Fprintln(os.Stderr, "couchrelay:", err)
+		fmt.Fprintln(os.Stderr, complaint(err))
 		os.Exit(exitStatus(err))
 	}
 }
+
+// complaint is what the terminal shows of an error, in which servers may have a part.
+func complaint(err error) string { return "couchrelay: " + terminal.CleanLines(err.Error()) }
 
 // spelled takes help as a command, and --version, as other programs have them.
 func spelled(args []string) []string {

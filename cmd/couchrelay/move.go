@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"couchrelay/adapters/terminal"
 	"couchrelay/core/jobstore"
 )
 
@@ -94,7 +95,9 @@ func replicators(server *remote) (names []string, err error) {
 	return slices.DeleteFunc(names, func(name string) bool { return !jobstore.IsReplicatorDB(name) }), err
 }
 
-func (m *move) say(format string, args ...any) { fmt.Fprintf(m.out, format+"\n", args...) }
+func (m *move) say(format string, args ...any) {
+	fmt.Fprintln(m.out, terminal.Clean(fmt.Sprintf(format, args...)))
+}
 
 // sameUUID demands that both servers compute the same replication ids: else all would be copied again.
 func (m *move) sameUUID(in bool) error {

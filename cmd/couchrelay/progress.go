@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"couchrelay/adapters/terminal"
 	"couchrelay/core/replication"
 
 	"github.com/benbjohnson/clock"
@@ -62,7 +63,7 @@ func (p *progress) line(i replication.Info) string {
 	if i.Waiting != "" {
 		line += ", waiting: " + i.Waiting
 	}
-	return line
+	return terminal.Clean(line)
 }
 
 // finish prints the last state, and ends the bar's line.
@@ -78,7 +79,7 @@ func (p *progress) say(text string) {
 	if p.bar != nil {
 		fmt.Fprintln(p.out)
 	}
-	fmt.Fprintln(p.out, text)
+	fmt.Fprintln(p.out, terminal.Clean(text))
 }
 
 // bytesText returns a size as text, in decimal units.

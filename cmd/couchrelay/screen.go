@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"couchrelay/adapters/terminal"
 	"couchrelay/core/ejson"
@@ -131,7 +130,8 @@ func padded(text string, width int) string {
 
 // cut leaves out the middle of a word that is longer than width, and the end of a sentence.
 func cut(text string, width int) []string {
-	if terminal.Width(text) <= width {
+	whole := terminal.Width(text)
+	if whole <= width {
 		return []string{text}
 	}
 	if width < 2 {
@@ -140,13 +140,12 @@ func cut(text string, width int) []string {
 	if strings.Contains(text, " ") {
 		return []string{terminal.Head(text, width-1) + "…"}
 	}
-	head := terminal.Head(text, width/2)
-	tail := text[len(head):]
-	for terminal.Width(tail) > width-width/2-1 {
-		_, n := utf8.DecodeRuneInString(tail)
-		tail = tail[n:]
+	room := width - width/2 - 1
+	tail := text[len(terminal.Head(text, whole-room)):]
+	if terminal.Width(tail) > room { // its first character is wide
+		tail = tail[len(terminal.Head(tail, 2)):]
 	}
-	return []string{head + "…" + tail}
+	return []string{terminal.Head(text, width/2) + "…" + tail}
 }
 
 // list prints the objects of a list as a table. Each spec of a column is its title, unless it is that of a member,

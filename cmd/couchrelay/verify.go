@@ -129,7 +129,7 @@ func (c *verifyCommand) tell(w io.Writer, d verify.Difference) (err error) {
 	if c.JSON {
 		return json.NewEncoder(w).Encode(d)
 	}
-	_, err = fmt.Fprintf(w, "%-16s %s  %s\n", d.Kind, terminal.Clean(d.ID), strings.Join(d.Revs, " "))
+	_, err = fmt.Fprintf(w, "%-16s %s  %s\n", d.Kind, terminal.Clean(d.ID), terminal.Clean(strings.Join(d.Revs, " ")))
 	return err
 }
 

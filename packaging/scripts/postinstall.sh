@@ -4,7 +4,8 @@ set -e
 if ! getent passwd couchrelay >/dev/null; then
 	useradd --system --user-group --home-dir /var/lib/couchrelay --no-create-home --shell /usr/sbin/nologin couchrelay
 fi
-chgrp couchrelay /etc/couchrelay/couchrelay.ini
+# An upgrade does not bring a configuration back that was removed.
+[ ! -e /etc/couchrelay/couchrelay.ini ] || chgrp couchrelay /etc/couchrelay/couchrelay.ini
 # Where systemd does not run, as in a container, somebody else starts the service.
 [ -d /run/systemd/system ] || exit 0
 systemctl daemon-reload
