@@ -19,6 +19,7 @@ type Asking struct {
 	Now instant.Time
 	// MaxChurn is max_churn of the node that answers, taken for that of all; 0 if it is not known.
 	MaxChurn int
+	MinRun   time.Duration // min_run_time_sec of the same node, likewise
 	// Node is the name of the node that answers, and Pauses are the requests that it holds back after answers 429.
 	// Without a name they are not known.
 	Node   string

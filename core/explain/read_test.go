@@ -36,6 +36,8 @@ type bench struct {
 	batch uint64
 	token uint64
 	work  []jobstore.Work
+
+	minRun time.Duration
 }
 
 func newBench(t rapid.TB) *bench {
@@ -126,7 +128,7 @@ func (b *bench) hold(e jobstore.Hold) {
 func (b *bench) explain(id string) *Explanation {
 	b.t.Helper()
 	e, err := kv.Run(context.Background(), b.db, func(tx kv.Tx) (*Explanation, error) {
-		return Read(tx.Snapshot(), b.s, id, Asking{Now: b.now, MaxChurn: 2})
+		return Read(tx.Snapshot(), b.s, id, Asking{Now: b.now, MaxChurn: 2, MinRun: b.minRun})
 	})
 	if err != nil {
 		b.t.Fatal(err)
@@ -185,6 +187,10 @@ func TestWaitingJobs(t *testing.T) {
 		return err
 	})
 	b.node(1, 1) // of which no two give way, whatever max_churn says
+	b.want(ids[4], "it waits for about 10m", Queued, AllInUse)
+	b.minRun = 3 * time.Minute // which the one slot waits for, and two on the average
+	b.want(ids[4], "it waits for about 15m", Queued, AllInUse)
+	b.node(2, 2)
 	b.want(ids[4], "it waits for about 10m", Queued, AllInUse)
 	b.node(0, 0)
 	e = b.want(ids[4], "No node takes jobs: max_jobs is 0 on 1 node", Queued, NoNode)

@@ -6,6 +6,7 @@ import (
 
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
+	"couchrelay/core/schedule"
 )
 
 // why finds the causes.
@@ -58,7 +59,7 @@ func (x *explaining) inForce(id string) bool {
 }
 
 // estimate tells how long a ready job waits if the running ones go on until they give way: max_churn jobs of each
-// node do that in an interval.
+// node do that in an interval, if so many have run for min_run_time_sec.
 func (x *explaining) estimate() {
 	const field = "estimated_wait_seconds"
 	if x.over() || x.job.State == jobs.Running {
@@ -81,10 +82,10 @@ func (x *explaining) estimate() {
 	case x.asking.MaxChurn <= 0:
 		x.unknown(field, "it is not known how many jobs give way in an interval")
 	default:
-		giveWay := max(1, min(x.asking.MaxChurn*x.Slots.Nodes, x.Slots.MaxJobs))
-		rounds := (p.Ahead - x.Slots.Free) / giveWay
 		interval := cmp.Or(x.order.Periods.Rotation, x.order.Forgetting.Interval)
-		wait := time.Duration(rounds+1) * interval
+		giveWay := schedule.Churn(x.asking.MaxChurn*x.Slots.Nodes, x.Slots.MaxJobs, interval, x.asking.MinRun)
+		rounds := (p.Ahead - x.Slots.Free) / giveWay
+		wait := time.Duration(rounds+1) * max(interval, x.asking.MinRun/time.Duration(x.Slots.MaxJobs))
 		x.Wait = &wait
 	}
 }

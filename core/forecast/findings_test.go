@@ -45,7 +45,7 @@ func TestFindings(t *testing.T) {
 		{"many starts", "interval=1s max_churn=50", []int64{100}, []int64{2000}, 0,
 			"memory wait starts!(max_churn=8) usage"},
 		{"long runs", "min_run_time_sec=3600", []int64{100}, []int64{2000}, 0,
-			"memory(priority_coeff=0.988) wait starts min_run usage"},
+			"memory wait starts min_run usage"},
 		{"use in short periods", "usage_coeff=0.9 usage_interval=6000 priority_coeff=0.8 max_churn=400", []int64{100},
 			[]int64{2000}, 0, "memory wait starts usage"},
 		{"use in long periods", "usage_interval=1800000 priority_coeff=0.98", []int64{100}, []int64{1000}, 0,

@@ -188,7 +188,8 @@ func (f *Forecast) rotate(s config.Settings, m model, nodes int64) {
 		}
 		turns = m.even(f.Accounts, divided(m.slots, f.Accounts, jobs))
 	case schedule.FairShare:
-		m.halfLife = order.HalfLife(f.Waiting, s.Node.MaxChurn*int(nodes))
+		churn := schedule.Churn(s.Node.MaxChurn*int(nodes), int(f.Slots), s.Node.Interval, s.Node.MinRun)
+		m.halfLife = order.HalfLife(f.Waiting, churn)
 		f.Memory = memory(m.halfLife, s)
 		f.Ratio = scale(int64(f.Memory), million, max(1, int64(f.Turn)))
 		turns = m.fair(f.Accounts)

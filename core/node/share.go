@@ -193,6 +193,7 @@ func (n *Node) tune(s Surveyed) {
 	if s.Order.Needs() != schedule.NeedsUsage {
 		return
 	}
+	churn = schedule.Churn(churn, slots, n.cfg.Interval, n.cfg.MinRun)
 	want := s.Order.HalfLife(s.Ready, churn)
 	if want != s.Order.Decay.HalfLife || n.clock.Wall < s.Order.Decay.Since.Add(-n.cfg.Interval) {
 		askOnce(n, Tune{Seen: s.Order.Decay, HalfLife: want})

@@ -409,6 +409,24 @@ func TestAutomaticCoefficientFollowsTheQueue(t *testing.T) {
 	}
 }
 
+// TestAutomaticCoefficientCountsSlots: fewer jobs give way in an interval than max_churn says where there are fewer
+// slots, or where jobs run for longer, so that a full turn takes longer.
+func TestAutomaticCoefficientCountsSlots(t *testing.T) {
+	for churn, l := range map[int]schedule.Limits{
+		2: {MaxJobs: 2, MaxChurn: 20}, 1: {MaxJobs: 5, MaxChurn: 5, MinRun: 5 * time.Minute},
+	} {
+		w := newWorld(t)
+		w.putMany(300, true)
+		w.start("n1", func(c *Config) { c.Limits = l })
+		w.play(10 * time.Minute)
+		var o schedule.Order
+		w.do(func(tx kv.Tx) (err error) { o, err = w.s.Order(tx); return err })
+		if least := schedule.LeastHalfLife(295, churn, time.Minute); o.Decay.HalfLife < least {
+			t.Errorf("%+v: a half-life of %s, at least %s", l, o.Decay.HalfLife, least)
+		}
+	}
+}
+
 // TestLongestHalfLife: under priority_coeff = auto no node advises to set that, even if the longest half-life is too
 // short.
 func TestLongestHalfLife(t *testing.T) {

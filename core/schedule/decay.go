@@ -28,6 +28,16 @@ func HalfLife(coeff int64, interval time.Duration) time.Duration {
 
 func boundHalfLife(d time.Duration) time.Duration { return min(max(d, minHalfLife), maxHalfLife) }
 
+// Churn is how many jobs give way in an interval at most, if most of them may: no more than there are slots, and none
+// before it ran for minRun. Where that is less than one it is one.
+func Churn(most, slots int, interval, minRun time.Duration) int {
+	if most < 1 || slots < 1 {
+		return 0
+	}
+	rested := mulDiv(int64(slots), int64(interval), int64(max(minRun, interval, 1)))
+	return int(max(1, min(int64(most), rested)))
+}
+
 // LeastHalfLife is the half-life below which accounts do not get their shares: priorities must be
 // remembered for 0.4 of the time in which all jobs have a turn. If churn jobs give way in an interval, the
 // ready ones wait for ready/churn intervals. A coefficient K remembers 1/(1-K) intervals, which is a

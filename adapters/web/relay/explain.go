@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"couchrelay/adapters/web"
+	"couchrelay/core/config"
 	"couchrelay/core/explain"
 	"couchrelay/core/instant"
 	"couchrelay/core/jobstore"
@@ -126,8 +127,12 @@ func (s *service) explainJob(q *web.Request, id string) error {
 	if s.Pauses != nil {
 		asking.Node, asking.Pauses = s.Host.NodeName(), s.Pauses()
 	}
-	churn := s.Host.Config(q.Context())["replicator"]["max_churn"].Value
-	asking.MaxChurn, _ = strconv.Atoi(churn) // 0, which is unknown, for a host that does not tell
+	settings := s.Host.Config(q.Context())["replicator"]
+	asking.MaxChurn, _ = strconv.Atoi(settings["max_churn"].Value) // 0, which is unknown, for a host that does not tell
+	var c config.Settings
+	if c.Set("min_run_time_sec", settings["min_run_time_sec"].Value) == nil {
+		asking.MinRun = c.Node.MinRun
+	}
 	found, err := web.Run(q, s.DB, kv.Options{}, func(tx kv.Tx) (*explain.Explanation, error) {
 		return explain.Read(tx.Snapshot(), s.Store, id, asking)
 	})

@@ -17,11 +17,13 @@ import (
 	"couchrelay/core/replication"
 )
 
-// churning is a process that tells its max_churn.
+// churning is a process that tells its max_churn and min_run_time_sec.
 type churning struct{ testHost }
 
 func (churning) Config(context.Context) map[string]map[string]Setting {
-	return map[string]map[string]Setting{"replicator": {"max_churn": {Value: "5"}}}
+	return map[string]map[string]Setting{"replicator": {
+		"max_churn": {Value: "5"}, "min_run_time_sec": {Value: "6m"},
+	}}
 }
 
 // named is a process of a node with another name.
@@ -64,7 +66,7 @@ func TestExplain(t *testing.T) {
 		return err
 	})
 	v = show(s, path)
-	if v["estimated_wait_seconds"] != 60. || v["why"].([]any)[1] != "slots_in_use" {
+	if v["estimated_wait_seconds"] != 90. || v["why"].([]any)[1] != "slots_in_use" {
 		t.Errorf("with all slots in use: %v", v)
 	}
 	var work jobstore.Work
