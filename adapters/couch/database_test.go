@@ -252,3 +252,26 @@ func TestLargeLog(t *testing.T) {
 		})
 	}
 }
+
+// TestFindRevOfLongID: a line that no server takes is not sent, since the answer would be the same for ever.
+func TestFindRevOfLongID(t *testing.T) {
+	id, has := strings.Repeat("日", 900), `{}`
+	inRig(t, func(w http.ResponseWriter, r *http.Request) {
+		if len(r.RequestURI) > 8000 {
+			w.WriteHeader(http.StatusRequestURITooLong)
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		if r.URL.Path != "/db/_revs_diff" || string(body) != `{"`+id+`":["1-x","1-y"]}` {
+			t.Errorf("asked %s %s", r.URL.Path, body)
+		}
+		says(200, has)(w, r)
+	}, nil, func(r *rig) {
+		for answer, found := range map[string]bool{`{}`: true, `{"` + id + `":{"missing":["1-y"]}}`: false} {
+			has = answer
+			if got := must[peer.RevFound](r, peer.FindRev{ID: id, Revs: []string{"1-x", "1-y"}}); got.Found != found {
+				t.Errorf("%s: found %t", answer, got.Found)
+			}
+		}
+	})
+}
