@@ -58,7 +58,7 @@ func (c *Client) newEndpoint(side peer.Side, from spec.Endpoint, policy *reach.P
 	if err != nil || base.Host == "" {
 		return nil, fmt.Errorf("%s endpoint has an invalid url", side)
 	}
-	if !strings.HasSuffix(base.Path, "/") {
+	if !strings.HasSuffix(base.EscapedPath(), "/") { // Path has the slash that a name may end in, too
 		base = base.JoinPath("/")
 	}
 	e := &endpoint{
