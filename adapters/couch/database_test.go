@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"couchrelay/core/peer"
 )
@@ -272,6 +273,23 @@ func TestFindRevOfLongID(t *testing.T) {
 			if got := must[peer.RevFound](r, peer.FindRev{ID: id, Revs: []string{"1-x", "1-y"}}); got.Found != found {
 				t.Errorf("%s: found %t", answer, got.Found)
 			}
+		}
+	})
+}
+
+// TestLogOnASlowLine: a log that takes longer than the timeout, and comes all the time, is read.
+func TestLogOnASlowLine(t *testing.T) {
+	inRig(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, `{"x":"`)
+		for range 60 {
+			_, _ = io.WriteString(w, strings.Repeat("x", 10<<10))
+			_ = http.NewResponseController(w).Flush()
+			time.Sleep(time.Second)
+		}
+		_, _ = io.WriteString(w, `"}`)
+	}, nil, func(r *rig) {
+		if got := must[peer.Local](r, peer.GetLocal{ID: "x"}); len(got.Body) < 60*10<<10 {
+			t.Errorf("%d bytes", len(got.Body))
 		}
 	})
 }
