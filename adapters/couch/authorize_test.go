@@ -338,3 +338,18 @@ func TestSessionOfReference(t *testing.T) {
 		}
 	}, func(rep *spec.Replication) { rep.Source.Credentials.Password = spec.Refer("pw") })
 }
+
+// TestFormShown: a server that repeats the form of a request for a session shows the password as the form has it.
+func TestFormShown(t *testing.T) {
+	o := withSessions
+	o.Secrets.Environ = func(string) string { return testPassword }
+	inRigWith(t, o, func(w http.ResponseWriter, r *http.Request) {
+		form, _ := io.ReadAll(r.Body)
+		http.Error(w, "not "+string(form), http.StatusForbidden)
+	}, nil, func(r *rig) {
+		f := r.do(peer.Open{}).Failure
+		if f == nil || !strings.Contains(f.Reason, "password=*****") || strings.Contains(f.Reason, "s3cr3t") {
+			t.Error(f)
+		}
+	}, func(rep *spec.Replication) { rep.Source.Credentials.Password = spec.Refer("pw") })
+}

@@ -9,6 +9,7 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -86,8 +87,11 @@ func (c *copying) fit() (r request, revs int) {
 }
 
 // length returns the length in bytes of a request's line.
-func (c *copying) length(r request) int {
-	base := len(c.pair.source.base.RequestURI())
+func (c *copying) length(r request) int { return lineLength(c.pair.source.base, r) }
+
+// lineLength returns the length in bytes of the line of a GET below a base.
+func lineLength(from *url.URL, r request) int {
+	base := len(from.RequestURI())
 	return len("GET ?&") + base + len(r.path) + len(r.query) + len(" HTTP/1.1\r\n")
 }
 

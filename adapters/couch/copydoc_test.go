@@ -141,6 +141,8 @@ var (
 	attText = att{name: "text.txt", kind: "text/plain", data: "hello\r\n--innermost is no end\r\n"}
 	attZip  = att{name: `q"uote ü`, kind: "text/html", encoding: "gzip",
 		data: string([]byte{0x1f, 0x8b, 0, 255, 13, 10})}
+	attOne  = att{name: "one", kind: "text/plain", data: "11"}
+	attTwo  = att{name: "two", kind: "text/plain", data: "22"}
 	attNone = att{name: "empty", kind: "image/png"}
 )
 
@@ -229,6 +231,8 @@ func TestCopyDocBadSource(t *testing.T) {
 			`attachment "text.txt" is shorter`},
 		{"no attachment", second(docWith("2-b", attText, attZip), attText), peer.Malformed,
 			"announced but does not follow"},
+		{"attachments the other way round", second(docWith("2-b", attOne, attTwo), attTwo, attOne), peer.Malformed,
+			`sent another attachment in the place of "one"`},
 		{"no attachment at all", second(docWith("2-b", attText)), peer.Malformed,
 			`attachment "text.txt" is announced but does not follow`},
 		{"no length", second(strings.Replace(docWith("2-b", attText), `"length"`, `"size"`, 1), attText),

@@ -233,6 +233,10 @@ func (p *Pair) findRev(ctx context.Context, op peer.FindRev) (peer.RevFound, *pe
 		),
 		header: []peer.Param{{Name: "Accept", Value: "application/json"}},
 	}
+	if lineLength(p.source.base, r) > maxRequestLine { // no server takes it, so the question goes into a body
+		diff, f := p.source.diffRevs(ctx, peer.DiffRevs{Docs: []peer.DocRevs{{ID: op.ID, Revs: op.Revs}}})
+		return peer.RevFound{Found: f == nil && len(diff.Docs) == 0}, f
+	}
 	a, f := p.source.ask(ctx, r, http.StatusOK)
 	switch {
 	case f != nil && f.Status == http.StatusNotFound && isAbsent(f):

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"couchrelay/core/peer"
 )
@@ -251,4 +252,44 @@ func TestLargeLog(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFindRevOfLongID: a line that no server takes is not sent, since the answer would be the same for ever.
+func TestFindRevOfLongID(t *testing.T) {
+	id, has := strings.Repeat("日", 900), `{}`
+	inRig(t, func(w http.ResponseWriter, r *http.Request) {
+		if len(r.RequestURI) > 8000 {
+			w.WriteHeader(http.StatusRequestURITooLong)
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		if r.URL.Path != "/db/_revs_diff" || string(body) != `{"`+id+`":["1-x","1-y"]}` {
+			t.Errorf("asked %s %s", r.URL.Path, body)
+		}
+		says(200, has)(w, r)
+	}, nil, func(r *rig) {
+		for answer, found := range map[string]bool{`{}`: true, `{"` + id + `":{"missing":["1-y"]}}`: false} {
+			has = answer
+			if got := must[peer.RevFound](r, peer.FindRev{ID: id, Revs: []string{"1-x", "1-y"}}); got.Found != found {
+				t.Errorf("%s: found %t", answer, got.Found)
+			}
+		}
+	})
+}
+
+// TestLogOnASlowLine: a log that takes longer than the timeout, and comes all the time, is read.
+func TestLogOnASlowLine(t *testing.T) {
+	inRig(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, `{"x":"`)
+		for range 60 {
+			_, _ = io.WriteString(w, strings.Repeat("x", 10<<10))
+			_ = http.NewResponseController(w).Flush()
+			time.Sleep(time.Second)
+		}
+		_, _ = io.WriteString(w, `"}`)
+	}, nil, func(r *rig) {
+		if got := must[peer.Local](r, peer.GetLocal{ID: "x"}); len(got.Body) < 60*10<<10 {
+			t.Errorf("%d bytes", len(got.Body))
+		}
+	})
 }

@@ -6,9 +6,18 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 
 	"couchrelay/core/peer"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
+
+// isTooDeep reports whether JSON is nested deeper than its decoder takes, which has no type for that.
+func isTooDeep(err error) bool {
+	var syntax *jsontext.SyntacticError
+	return errors.As(err, &syntax) && strings.Contains(syntax.Error(), "exceeded max depth")
+}
 
 // maxRead bounds a document that ReadDocs takes.
 const maxRead = 16 << 20
@@ -26,7 +35,7 @@ func (p *Pair) readDocs(ctx context.Context, op peer.ReadDocs) (peer.DocsRead, *
 	return got, f
 }
 
-// readRows is one request of readDocs. A document that is too large ends it; large reports that.
+// readRows is one request of readDocs. A document that is too large, or nested too deep, ends it; large reports that.
 func (p *Pair) readRows(ctx context.Context, op peer.ReadDocs, bodies bool) (
 	got peer.DocsRead, f *peer.Failure, large bool,
 ) {
@@ -73,7 +82,7 @@ func (p *Pair) readRows(ctx context.Context, op peer.ReadDocs, bodies bool) (
 	case errors.Is(err, errBudget):
 		a.close()
 		return got, nil, false
-	case errors.Is(err, errTooLarge):
+	case errors.Is(err, errTooLarge), isTooDeep(err):
 		a.close()
 		return got, nil, true
 	case err == nil && (!found || len(got.Docs) < len(op.IDs)):

@@ -60,7 +60,8 @@ func TestReadDocs(t *testing.T) {
 	}
 }
 
-// TestReadLarge: a budget ends the reading, and a document that is too large is read without its body.
+// TestReadLarge: a budget ends the reading, and a document that is too large or nested too deep is read without its
+// body.
 func TestReadLarge(t *testing.T) {
 	row := func(id string, size int) string {
 		const doc = `{"key":%q,"value":{"rev":"1-x"},"doc":{"_id":%q,"_rev":"1-x","x":"%s"}}`
@@ -74,6 +75,10 @@ func TestReadLarge(t *testing.T) {
 			switch {
 			case q.URL.RawQuery == "" && id == "d": // deleted meanwhile
 				rows = append(rows, `{"key":"d","value":{"rev":"2-x","deleted":true}}`)
+			case q.URL.RawQuery != "" && id == "f":
+				const levels = 10_001
+				deep := strings.Repeat("[", levels) + strings.Repeat("]", levels)
+				rows = append(rows, `{"key":"f","value":{"rev":"1-x"},"doc":{"_id":"f","_rev":"1-x","x":`+deep+`}}`)
 			case q.URL.RawQuery == "":
 				rows = append(rows, fmt.Sprintf(`{"key":%q,"value":{"rev":"1-x"}}`, id))
 			default:
@@ -83,7 +88,10 @@ func TestReadLarge(t *testing.T) {
 		_, _ = io.WriteString(w, `{"rows":[`+strings.Join(rows, ",")+`]}`)
 	}
 	inRig(t, serve, nil, func(r *rig) {
-		for _, c := range []struct{ ids, got string }{{"a b c", "a b"}, {"a c", "a"}, {"c a", "c!"}, {"d a", "d"}} {
+		for _, c := range []struct{ ids, got string }{
+			{"a b c", "a b"}, {"a c", "a"}, {"c a", "c!"}, {"d a", "d"},
+			{"a f", "a"}, {"f a", "f!"},
+		} {
 			var got []string
 			for _, d := range must[peer.DocsRead](r, peer.ReadDocs{IDs: strings.Fields(c.ids), Budget: 1500}).Docs {
 				if d.TooLarge {

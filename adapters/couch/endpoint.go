@@ -58,7 +58,7 @@ func (c *Client) newEndpoint(side peer.Side, from spec.Endpoint, policy *reach.P
 	if err != nil || base.Host == "" {
 		return nil, fmt.Errorf("%s endpoint has an invalid url", side)
 	}
-	if !strings.HasSuffix(base.Path, "/") {
+	if !strings.HasSuffix(base.EscapedPath(), "/") { // Path has the slash that a name may end in, too
 		base = base.JoinPath("/")
 	}
 	e := &endpoint{
@@ -140,15 +140,18 @@ func basicToken(user, password string) string {
 	return base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
 }
 
-// hide makes redact take out a secret, as it is and as a query would have it.
-func (e *endpoint) hide(secret string) {
-	if secret == "" {
-		return
+// hide makes redact take out a secret.
+func (e *endpoint) hide(secret string) { e.secrets = append(e.secrets, spellings(secret)...) }
+
+// spellings are the texts by which a secret is known: as it is, and as a query or a form would have it.
+func spellings(secret string) []string {
+	switch escaped := url.QueryEscape(secret); {
+	case secret == "":
+		return nil
+	case escaped != secret:
+		return []string{secret, escaped}
 	}
-	e.secrets = append(e.secrets, secret)
-	if escaped := url.QueryEscape(secret); escaped != secret {
-		e.secrets = append(e.secrets, escaped)
-	}
+	return []string{secret}
 }
 
 // redact takes the secrets out of a text. A server may repeat a header in its answer, and errors of libraries

@@ -1,6 +1,7 @@
 package couch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -224,19 +225,25 @@ func (a *answer) listen() {
 	}
 }
 
-// readAll reads a body of up to limit bytes. All of it must come within the timeout: single bytes do not
-// extend it here, as they do in Read.
-func (a *answer) readAll(limit int64) ([]byte, error) {
-	a.listen()
-	defer func() { a.silence.Stop() }()
-	body, err := io.ReadAll(io.LimitReader(a.Body, limit+1))
+// readAll reads a body of up to limit bytes. Each piece of it must come within the timeout: single bytes do not extend
+// it here, as they do in Read, but a large log may take longer on a slow line.
+func (a *answer) readAll(limit int64) (body []byte, err error) {
+	const piece = 64 << 10
+	from := bytes.Buffer{}
+	for err == nil && int64(from.Len()) <= limit {
+		a.listen()
+		_, err = io.CopyN(&from, a.Body, min(piece, limit+1-int64(from.Len())))
+	}
+	a.silence.Stop()
 	switch {
+	case err == io.EOF:
+		err = nil
 	case err != nil:
 		a.err = err
-	case int64(len(body)) > limit:
+	default:
 		err = errTooLarge
 	}
-	return body, err
+	return from.Bytes(), err
 }
 
 // finish ends an answer that was read as far as it matters. It first reads up to maxTail bytes more, since

@@ -108,12 +108,24 @@ func (c *copying) readRelated(a *answer, related *multipart.Reader) error {
 	}
 	open := func(att attachment) (io.Reader, error) {
 		part, err := related.NextRawPart()
-		if err == io.EOF {
+		switch {
+		case err == io.EOF:
 			err = notFollowing(att)
+		case err == nil && isOfAnother(part, att, attachments):
+			err = malformedf("sent another attachment in the place of %q", clip(att.name, 100))
 		}
 		return part, err
 	}
 	return c.putRelated(doc, attachments, open, func() { a.cancel(errRefused) })
+}
+
+// isOfAnother reports whether a part says that it is another attachment than the one whose turn it is. Servers other
+// than CouchDB may send them in an order of their own. A name that is none of the document's says nothing: CouchDB
+// quotes none.
+func isOfAnother(part *multipart.Part, att attachment, all []attachment) bool {
+	_, params, _ := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
+	name := params["filename"]
+	return name != att.name && slices.ContainsFunc(all, func(a attachment) bool { return a.follows && a.name == name })
 }
 
 // readDoc reads the JSON value that a part begins with, of up to maxDoc.

@@ -55,6 +55,7 @@ func TestEndpointURLs(t *testing.T) {
 		{"http://source.test/db/", "source.test", "/db/_local/x"},
 		{"http://source.test/db", "source.test", "/db/_local/x"},
 		{"http://source.test:80/pre/fix/a%2Fb/", "source.test:80", "/pre/fix/a%2Fb/_local/x"},
+		{"http://source.test/a%2F?a=b", "source.test", "/a%2F/_local/x?a=b"},
 		{"http://source.test/db?a=b&c", "source.test", "/db/_local/x?a=b&c"},
 		{"http://source.test/it's(odd)/", "source.test", "/it's(odd)/_local/x"},
 	} {

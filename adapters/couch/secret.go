@@ -174,7 +174,7 @@ func (n *references) lookUp() error {
 		}
 		now.header[header] = text
 		if _, token, is := strings.Cut(text, " "); is {
-			now.own = append(now.own, token)
+			now.own = append(now.own, spellings(token)...)
 		}
 	}
 	now.follow(n.found.Load())
@@ -188,7 +188,7 @@ func (n *references) get(name string, now *found) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("secret %q: %w", name, err)
 	}
-	now.own = append(now.own, text)
+	now.own = append(now.own, spellings(text)...)
 	return text, nil
 }
 

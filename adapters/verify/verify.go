@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -60,7 +61,7 @@ type Comparison struct {
 	Found func(Difference) error
 	// Progress is told of rows read, from several goroutines; it may be nil.
 	Progress func(side peer.Side, rows int)
-	// Repair copies what these documents lack at the target. If it is nil nothing is repaired.
+	// Repair copies what these documents, sorted by id, lack at the target. If it is nil nothing is repaired.
 	Repair func(ctx context.Context, ids []string) error
 }
 
@@ -234,6 +235,7 @@ func (w *way) repair(ctx context.Context, docs []peer.DocRevs) (map[string][]str
 	for i, d := range docs {
 		ids[i] = d.ID
 	}
+	slices.Sort(ids)
 	if err := w.Repair(ctx, ids); err != nil {
 		return nil, err
 	}
@@ -252,6 +254,7 @@ func (w *way) changed(ctx context.Context, docs []peer.DocMissing) (map[string]b
 	for _, d := range docs {
 		rep.Filter.DocIDs = append(rep.Filter.DocIDs, d.ID)
 	}
+	slices.Sort(rep.Filter.DocIDs)
 	pair, err := w.Client.Pair(rep)
 	if err != nil {
 		return nil, err

@@ -208,6 +208,41 @@ func TestChangedMeanwhile(t *testing.T) {
 	}
 }
 
+// TestChangedWithoutFilter: a source that does not let its changes be filtered by documents still tells which of them
+// were changed meanwhile, in whatever order its feed has them.
+func TestChangedWithoutFilter(t *testing.T) {
+	r, end := newRig(t)
+	defer end()
+	server := *r.handler.Load()
+	r.behind(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.Method == http.MethodPost && strings.HasSuffix(q.URL.Path, "/_changes") {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		server.ServeHTTP(w, q)
+	}))
+	c := r.comparison()
+	var once sync.Once
+	c.OneWay = true
+	r.write("a", "before", rev("a"))
+	c.Client.Close()
+	c.Client = couch.New(couch.Options{Version: "test", Attempted: func(a couch.Attempt) {
+		if a.Operation == couch.OfChanges {
+			return
+		}
+		once.Do(func() { // behind the sequence at which the comparison begins
+			for _, id := range []string{"z", "y", "x"} {
+				r.write("a", id, rev("a"))
+			}
+		})
+	}})
+	for _, line := range r.run(c) {
+		if !strings.HasPrefix(line, "changed_meanwhile") && line != "missing before "+rev("a") {
+			t.Errorf("%q is told", line)
+		}
+	}
+}
+
 // TestFilters: only what the filter lets pass counts, and nothing that only the target has.
 func TestFilters(t *testing.T) {
 	r, end := newRig(t)
@@ -250,13 +285,13 @@ func couchOf(t *testing.T, c *Comparison) *couch.Pair {
 func TestRepair(t *testing.T) {
 	r, end := newRig(t)
 	defer end()
-	for i := range 3 {
-		r.write("a", fmt.Sprint("doc", i), rev("a"))
+	for _, id := range []string{"doc1", "doc2", "doc0"} {
+		r.write("a", id, rev("a"))
 	}
 	r.write("b", "more", rev("a"))
 	c := r.comparison()
 	c.Repair = func(_ context.Context, ids []string) error {
-		if !slices.Equal(slices.Sorted(slices.Values(ids)), []string{"doc0", "doc1", "doc2"}) {
+		if !slices.Equal(ids, []string{"doc0", "doc1", "doc2"}) {
 			t.Errorf("repairs %q", ids)
 		}
 		r.write("b", "doc1", rev("a"))

@@ -77,7 +77,7 @@ type DocRead struct {
 	ID, Rev string
 	Deleted bool
 	Body    []byte // the JSON object as the server sent it; nil if Deleted or TooLarge
-	// TooLarge reports that the body is longer than ReadDocs takes.
+	// TooLarge reports that the body is longer, or nested deeper, than ReadDocs takes.
 	TooLarge bool
 }
 
