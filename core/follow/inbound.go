@@ -33,6 +33,9 @@ type inward struct {
 	last    peer.Mark     // newest one that was announced or read, also behind through: the database must know it
 	behind  int64         // how many changes follow on it, -1 if the server did not tell
 	end     bool          // there is nothing behind them
+	// ahead are the revisions of documents that were read in later ones than their rows have. Their own rows have not
+	// come, so a backup that is put back may have last, and lack these.
+	ahead []peer.Mark
 
 	left  leftover // of the database before, while all is read anew
 	stale int      // how often the first row's revision was not to be had
@@ -50,12 +53,13 @@ type leftover struct {
 	reads  int        // how often the run has asked for the found ones: a node that lags behind may still have them
 }
 
-// proof is the search for the last change, which a database that was put back to an earlier state does not know.
+// proof is the search for the last change, which a database that was put back to an earlier state does not know, and
+// once the feed has been read to its end for those that were read ahead of it.
 type proof struct {
-	due    bool
-	missed int      // how often the change was not to be had
-	lost   bool     // the outward half has found that the database was put back: all is to be read anew
-	last   peer.Seq // where the database was when it was opened last
+	due    []peer.Mark // changes that are to be found
+	missed int         // how often the first of them was not to be had
+	lost   bool        // the outward half has found that the database was put back: all is to be read anew
+	last   peer.Seq    // where the database was when it was opened last
 	// goal is where it was when it was opened before the present feed was read, up to its end. Openings between the
 	// pages of the feed leave it: a backup that was put back since would make itself the goal.
 	goal peer.Seq
@@ -125,8 +129,8 @@ func (in *inward) advance() {
 		in.open(Opened{r.Held, r.job.Instance, r.job.Last})
 	case !in.opened, in.verify:
 		in.call = r.call(peer.Open{})
-	case in.proof.due:
-		in.call = r.call(r.job.Last.Find())
+	case len(in.proof.due) > 0:
+		in.call = r.call(in.proof.due[0].Find())
 	case len(in.docs) > 0:
 		q := in.apply()
 		q.Docs, q.Behind = in.docs, more(in.behind, len(in.rows))
@@ -168,7 +172,7 @@ func (in *inward) reply(c *call, reply peer.Reply) {
 			in.run.fail(op, reply.Failure)
 			return
 		}
-		in.verify, in.proof.due = false, in.opened && in.run.job.Last != peer.Mark{}
+		in.verify, in.proof.due = false, in.toFind()
 		if in.opened && len(in.rows) == 0 {
 			// Reached: a database at rest is opened again
 			in.run.out.again() // a backup may have no state that was written, and all changes that are known
@@ -226,15 +230,28 @@ func (in *inward) checkGoal() {
 
 // open forgets what was read, and notes which database is there.
 func (in *inward) open(q Opened) {
-	in.rows, in.docs, in.proof.docs, in.end, in.wait, in.told = nil, nil, nil, false, false, false
+	in.rows, in.docs, in.proof.docs, in.ahead, in.end, in.wait, in.told = nil, nil, nil, nil, false, false, false
 	in.ask(q)
 }
 
-// proved goes on if the database knows the last change.
+// toFind are the changes that a database must know which is the one that the job follows.
+func (in *inward) toFind() (list []peer.Mark) {
+	if in.opened && in.run.job.Last != (peer.Mark{}) {
+		list = append(list, in.run.job.Last)
+	}
+	if in.end {
+		list = append(list, in.ahead...)
+	}
+	return list
+}
+
+// proved goes on if the database knows a change.
 func (in *inward) proved(found bool) {
 	if found {
-		in.proof.due, in.proof.missed = false, 0
-		if newer := in.proof.docs; len(newer) > 0 {
+		if in.proof.missed = 0; len(in.proof.due) > 0 {
+			in.proof.due = in.proof.due[1:]
+		}
+		if newer := in.proof.docs; len(newer) > 0 && len(in.proof.due) == 0 {
 			in.proof.docs = nil
 			in.fetched(newer, true)
 		}
@@ -251,7 +268,7 @@ func (in *inward) noted(n Noted) {
 		in.run.w.note("follow_reread", in.run.ID, "", "the database is another one than before, or was put back")
 	}
 	in.asking, in.opened, in.run.job = false, true, n.Job
-	in.proof, in.left = proof{due: n.Job.Last != peer.Mark{}, last: in.proof.last, goal: in.proof.last}, leftover{}
+	in.proof, in.left = proof{due: in.toFind(), last: in.proof.last, goal: in.proof.last}, leftover{}
 	in.since, in.stored, in.through, in.last = n.Job.Since, n.Job.Since, n.Job.Since, n.Job.Last
 	if in.since == "" {
 		in.since = peer.Zero
@@ -280,6 +297,7 @@ func (in *inward) read(c *call, op peer.ReadChanges, reply peer.Reply) {
 		last[row.ID] = i
 	}
 	in.rows = nil
+	in.ahead = slices.DeleteFunc(in.ahead, func(m peer.Mark) bool { _, came := last[m.ID]; return came })
 	for i, row := range got.Rows {
 		if last[row.ID] != i || len(row.Revs) == 0 || docs.ValidID(row.ID) != nil {
 			continue
@@ -356,6 +374,7 @@ func (in *inward) fetched(got []peer.DocRead, sure bool) {
 				return
 			}
 			inc.Announced, in.last = row.Revs[0], peer.MarkOf(row.ID, d.Rev, row.Revs[1:])
+			in.ahead = append(in.ahead, in.last)
 		}
 		in.docs = append(in.docs, inc)
 	}

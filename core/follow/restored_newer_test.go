@@ -193,6 +193,33 @@ func TestRestoredWithinBacklog(t *testing.T) {
 	}
 }
 
+// TestRestoredBehindReadAhead: a document is read in a later revision than its row has, and the database is put back to
+// before that, but not to before the last row of the feed. The job does what the document says.
+func TestRestoredBehindReadAhead(t *testing.T) {
+	w := newWorld(t)
+	w.store.Pages.Read = 1
+	w.write("d", one)
+	w.write("e", `{"source":"http://a/x","target":"http://b/z"}`)
+	backup, restored := w.couch.backup(), false
+	w.fault = func(op peer.Op) fault {
+		read, is := op.(peer.ReadDocs)
+		switch {
+		case !is:
+		case read.IDs[0] == "d" && w.couch.docs["d"].gen == 1 && !restored:
+			w.write("d", other)
+		case read.IDs[0] == "e" && !restored:
+			restored = true
+			w.restore(backup)
+		}
+		return ""
+	}
+	w.start()
+	w.settle(11 * time.Minute)
+	if target := w.target("d"); target != "http://b/x/" || !restored {
+		t.Errorf("the job copies to %s, put back: %v", target, restored)
+	}
+}
+
 // TestRestoredToAnnounced: a document is read in a later revision than its change has, with another body, and two
 // states of its job do not arrive. A backup with the revision of the change is put back: the job does what that says.
 func TestRestoredToAnnounced(t *testing.T) {
