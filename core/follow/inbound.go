@@ -33,9 +33,6 @@ type inward struct {
 	last    peer.Mark     // newest one that was announced or read, also behind through: the database must know it
 	behind  int64         // how many changes follow on it, -1 if the server did not tell
 	end     bool          // there is nothing behind them
-	// ahead are the revisions of documents that were read in later ones than their rows have. Their own rows have not
-	// come, so a backup that is put back may have last, and lack these.
-	ahead []peer.Mark
 
 	left  leftover // of the database before, while all is read anew
 	stale int      // how often the first row's revision was not to be had
@@ -65,6 +62,9 @@ type proof struct {
 	goal peer.Seq
 	// docs are those of the first rows, of which the first is newer than its row: taken once the change was found.
 	docs []peer.DocRead
+	// ahead are the revisions of documents that were read in later ones than their rows have. Their own rows have not
+	// come, so a backup that is put back may have the last row, and lack these.
+	ahead []peer.Mark
 }
 
 // stalePause is the first pause after a document was read in an older revision than its change has; it doubles.
@@ -230,7 +230,7 @@ func (in *inward) checkGoal() {
 
 // open forgets what was read, and notes which database is there.
 func (in *inward) open(q Opened) {
-	in.rows, in.docs, in.proof.docs, in.ahead, in.end, in.wait, in.told = nil, nil, nil, nil, false, false, false
+	in.rows, in.docs, in.proof.docs, in.proof.ahead, in.end, in.wait, in.told = nil, nil, nil, nil, false, false, false
 	in.ask(q)
 }
 
@@ -240,7 +240,7 @@ func (in *inward) toFind() (list []peer.Mark) {
 		list = append(list, in.run.job.Last)
 	}
 	if in.end {
-		list = append(list, in.ahead...)
+		list = append(list, in.proof.ahead...)
 	}
 	return list
 }
@@ -297,7 +297,7 @@ func (in *inward) read(c *call, op peer.ReadChanges, reply peer.Reply) {
 		last[row.ID] = i
 	}
 	in.rows = nil
-	in.ahead = slices.DeleteFunc(in.ahead, func(m peer.Mark) bool { _, came := last[m.ID]; return came })
+	in.proof.ahead = slices.DeleteFunc(in.proof.ahead, func(m peer.Mark) bool { _, came := last[m.ID]; return came })
 	for i, row := range got.Rows {
 		if last[row.ID] != i || len(row.Revs) == 0 || docs.ValidID(row.ID) != nil {
 			continue
@@ -374,7 +374,7 @@ func (in *inward) fetched(got []peer.DocRead, sure bool) {
 				return
 			}
 			inc.Announced, in.last = row.Revs[0], peer.MarkOf(row.ID, d.Rev, row.Revs[1:])
-			in.ahead = append(in.ahead, in.last)
+			in.proof.ahead = append(in.proof.ahead, in.last)
 		}
 		in.docs = append(in.docs, inc)
 	}
