@@ -195,7 +195,7 @@ func (r *run) demanded(took time.Duration, heavy int) (n [errands]int) {
 	n[comparisons] = m.lists
 	n[bulkReadings] = m.lists + m.heavy + m.bytes/heavy + m.alone
 	n[bulkWrites] = m.bulks
-	n[singleCopies] = max(m.alone, m.lacking) // an answer does not say which are too large for a bulk read
+	n[singleCopies] = max(m.alone, m.lacking)             // an answer does not say which are too large for a bulk read
 	if !rep.UseBulkGet || r.counts.absent >= absentMost { // or the target was not asked which it lacks
 		n[singleCopies] = m.rows
 	}
