@@ -37,7 +37,8 @@ says. The [sweep] of an experiment is left out. In results, --set names a point:
 
 All sides have the same seeds and the same workloads. A difference is taken seed by seed, and its interval is the
 bootstrap interval of 95 %. Where that excludes 0, the line says whether the second side is better or worse, or
-other if neither more nor less is better.
+other if neither more nor less is better. All differences have one sign by chance in half of all cases with 2 seeds, in
+one of eight with 4 and in one of 32 with 6, so decide by 6 seeds or more.
 
   couchsim compare quick.ini --set scheduling_policy=fairshare --set scheduling_policy=tags
   couchsim compare quick.ini --set max_churn=50,interval=30s
@@ -189,7 +190,12 @@ func (c *compareCommand) show(out io.Writer, r *sweep.Results, points []int) err
 	case "csv":
 		return pairsCSV(out, all)
 	}
-	fmt.Fprintf(out, "%d seeds; b - a of each seed, with its bootstrap interval of 95 %%\n", r.Header.Seeds())
+	seeds := r.Header.Seeds()
+	fmt.Fprintf(out, "%d seeds; b - a of each seed, with its bootstrap interval of 95 %%\n", seeds)
+	if byChance := math.Pow(2, float64(1-seeds)); seeds > 1 && byChance > 0.05 {
+		const few = "too few to be sure: of sides that are alike, %d seeds agree in %.2g %% of cases which is better\n"
+		fmt.Fprintf(out, few, seeds, 100*byChance)
+	}
 	for _, p := range all {
 		pairTable(out, p)
 	}
