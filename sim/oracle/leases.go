@@ -23,7 +23,7 @@ type leases struct {
 
 var leaseSubject = subject{
 	invariants: []Invariant{
-		{"B1d", "No job is taken more than 30 times in a minute."},
+		{"B1d", "No job is taken more than 30 times in a minute, unless its document is edited."},
 		{"S24a", "A node runs only jobs that the store gave to it."},
 		{"S24b", "A node runs a job that it was given once."},
 		{"S24d", "A node drops a run at once only when its lease is lost or the run is refused its replication; all " +
@@ -92,6 +92,7 @@ type sighted struct {
 // takes counts how often a job was taken in a minute.
 type takes struct {
 	minute instant.Time
+	made   instant.Time // when the job was made: an edit of its document makes it anew
 	n      int
 }
 
@@ -249,8 +250,8 @@ func (l *leases) checkTakes(j jobChange) {
 	}
 	l.grants[held] = false
 	t := l.takes[j.id]
-	if minute := l.thisMinute(); t.minute != minute {
-		t = takes{minute: minute}
+	if minute, made := l.thisMinute(), j.after.record.Created; t.minute != minute || t.made != made {
+		t = takes{minute: minute, made: made}
 	}
 	t.n++
 	if l.takes[j.id] = t; t.n > maxTakes {

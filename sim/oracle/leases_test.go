@@ -42,6 +42,11 @@ func TestTakes(t *testing.T) {
 	check(t, &leaseSubject, []case_{
 		{"as often as a job may be taken", takes(30), ""},
 		{"too often", takes(31), "B1d"},
+		{"often, and edited in between", func(r *rig) {
+			takes(30)(r)
+			job := jobs.Job{ID: "job", State: jobs.Running, Lock: jobs.Lock{Worker: "n1/1", Batch: 100}}
+			r.store(node.Accept{Worker: "n1/1"}, job, jobstore.Record{Created: 1})
+		}, ""},
 		{"in two minutes", func(r *rig) {
 			takes(30)(r)
 			r.pass(time.Minute)
