@@ -166,7 +166,7 @@ func (c *couch) changes(op peer.ReadChanges) peer.Changes {
 		}
 	}
 	slices.SortFunc(got.Rows, func(a, b peer.Change) int { return int(c.docs[a.ID].seq - c.docs[b.ID].seq) })
-	if n := min(op.Limit, cmp.Or(c.page, op.Limit)); len(got.Rows) > n {
+	if n := min(op.Limit, cmp.Or(c.page, op.Limit)); len(got.Rows) >= n {
 		if got.End = op.Wait && c.page == 0; got.End { // a long poll is over when it has its rows
 			got.Pending = int64(len(got.Rows) - n)
 		}

@@ -193,6 +193,22 @@ func TestRestoredWithinBacklog(t *testing.T) {
 	}
 }
 
+// TestGoalAfterFullPages: the end of a feed comes behind its last page, which is full. The goal is reached then: a
+// database of a cluster that tells of fewer changes for a moment is none that was put back.
+func TestGoalAfterFullPages(t *testing.T) {
+	w := newWorld(t)
+	w.store.Pages.Read = 2
+	w.start()
+	w.settle(10 * time.Second)
+	for _, id := range []string{"a", "b", "c", "d"} {
+		w.write(id, fmt.Sprintf(`{"source":"http://a/x","target":"http://b/%s"}`, id))
+	}
+	w.settle(time.Minute)
+	if goal := w.followed().Goal; goal != "" {
+		t.Errorf("all is read, and the goal is %s", goal)
+	}
+}
+
 // TestRestoredBehindReadAhead: a document is read in a later revision than its row has, and the database is put back to
 // before that, but not to before the last row of the feed. The job does what the document says.
 func TestRestoredBehindReadAhead(t *testing.T) {
