@@ -232,7 +232,7 @@ func TestInterruptedBackup(t *testing.T) {
 	}
 }
 
-// interrupting takes what is written to it once a signal is underway to this process.
+// interrupting is a writer that sends this process a signal with each write, and waits for it to come.
 type interrupting struct{}
 
 func (interrupting) Write(p []byte) (int, error) {

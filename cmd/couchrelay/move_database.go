@@ -105,7 +105,8 @@ type ref struct {
 	Rev string `json:"rev"`
 }
 
-// revisions reads documents. It leaves out those that were changed since: their new revisions come later in the feed.
+// revisions reads the wanted revisions. It leaves out those that the server has no more: their documents were changed
+// since, and come later in the feed.
 func revisions(from *remote, path string, wanted []ref) (docs []json.RawMessage, err error) {
 	var got struct {
 		Results []struct {

@@ -230,7 +230,8 @@ func TestWrittenDuringTakeOver(t *testing.T) {
 	}
 }
 
-// TestExportToStoppedCouchDB: nobody is told that the CouchDB runs replications, whose admin has stopped it.
+// TestExportToStoppedCouchDB: an export to a CouchDB whose admin had set max_jobs to 0 fails, and does not say that the
+// CouchDB runs the replications.
 func TestExportToStoppedCouchDB(t *testing.T) {
 	t.Parallel()
 	couch, r := pairToMove(t)

@@ -109,7 +109,7 @@ func TestCompare(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err != nil || len(pairs) != 1 || len(rows) != 1+len(pairs[0].Differences) ||
-		len(rows) != strings.Count(text, "\n")-5 { // of which one says that three seeds are few
+		len(rows) != strings.Count(text, "\n")-5 { // the lines of the header
 		t.Errorf("%v: %d rows, %d pairs", err, len(rows), len(pairs))
 	}
 }

@@ -248,8 +248,8 @@ func wantedOf(edits []Edit) (wanted []Wanted) {
 	return wanted
 }
 
-// TestWrittenAgainInOneTransaction: a transaction writes two documents, and then the first once more, as one does that
-// finds a replication invalid. The update sequence is that of the last row: a feed that ends there has both.
+// TestWrittenAgainInOneTransaction: a transaction writes two documents, and then the first once more, as happens when
+// its replication turns out to be invalid. A feed that ends at the update sequence has both documents.
 func TestWrittenAgainInOneTransaction(t *testing.T) {
 	w := newWorld(t)
 	edits := []Edit{replicated(t, `{"_id":"a","_rev":"1-a"}`), replicated(t, `{"_id":"b","_rev":"1-b"}`)}

@@ -102,7 +102,8 @@ func TestLookAtManyAccounts(t *testing.T) {
 	}
 	d.timers.rotate = w.now
 	d.step(Wake{})
-	if parts != 19 || len(d.share.accounts) != 901 || d.share.accounts["t899/_replicator"].Shares != schedule.DefaultShares {
+	last := d.share.accounts["t899/_replicator"]
+	if parts != 19 || len(d.share.accounts) != 901 || last.Shares != schedule.DefaultShares {
 		t.Errorf("it saw %d accounts in %d transactions", len(d.share.accounts), parts)
 	}
 	d.timers.rotate = w.now

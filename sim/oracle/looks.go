@@ -15,7 +15,7 @@ type looks struct{ *chronicle }
 var lookSubject = subject{
 	invariants: []Invariant{
 		{"S21m", "A run looks at its logs no sooner than ten intervals, and a minute, after its last checkpoint or " +
-			"look."},
+			"look, but for one look in each checkpoint."},
 		{"S21n", "A run counts as failed each checkpoint that it could not write, and nothing else."},
 	},
 	begin: func(c *chronicle) {

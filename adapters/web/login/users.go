@@ -100,7 +100,7 @@ func (s *settings) derived(body *userBody, first func(string) string) *account {
 	body.PRF, body.Iterations = cmp.Or(body.PRF, "sha"), cmp.Or(body.Iterations, 10_000)
 	prf := prfs[body.PRF]
 	want, err := hex.DecodeString(body.Key)
-	// Longer keys would take longer without a bound, and those who log in with other passwords would wait.
+	// A user may write any key, and a login derives one of the same length: a long key would keep other logins waiting.
 	if err != nil || prf == nil || len(want) != prf().Size() ||
 		body.Iterations < s.MinIterations || body.Iterations > s.MaxIterations {
 		return nil

@@ -456,7 +456,7 @@ func TestRolesStayAway(t *testing.T) {
 	s.must('M', "DELETE", path+"?rev="+rev, "")
 }
 
-// TestOthersJobIsNotNamed: the job that another one waits for is named to those who see it.
+// TestOthersJobIsNotNamed: explain names the job that another one waits for only to users who may see that job.
 func TestOthersJobIsNotNamed(t *testing.T) {
 	s := newSite(t)
 	s.must('A', "PUT", "/_replicator", "")
