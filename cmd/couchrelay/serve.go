@@ -82,13 +82,13 @@ func (s *serveCommand) Run() error {
 		return err
 	}
 	defer doors.Close()
-	db, err := openStore(s.Store, c.KeyPrefix, logger)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	db, err := s.open(c.KeyPrefix, logger)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	log, err := s.record(logger)
 	if err != nil {
 		return err
@@ -158,6 +158,11 @@ type store interface {
 	// Exclusive reports whether this process alone can use the store.
 	Exclusive() bool
 	Close() error
+}
+
+// open opens the store that --store names, or goes on with that in the background where it takes long.
+func (s *serveCommand) open(keyPrefix string, logger *slog.Logger) (store, error) {
+	return openWithin(startGrace, func() (store, error) { return openStore(s.Store, keyPrefix, logger) })
 }
 
 // openStore opens the store that --store names. All keys of the service are below keyPrefix.
