@@ -159,6 +159,9 @@ func (s *service) checkSafe(c config.Config) error {
 			return err
 		}
 	}
+	if _, err := openFauxton(c.Beside.Fauxton); err != nil && old.Beside.Fauxton != c.Beside.Fauxton {
+		return err
+	}
 	if old.AuditFile != c.AuditFile {
 		if err := audit.Check(c.AuditFile); err != nil {
 			return err

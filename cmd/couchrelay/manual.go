@@ -73,7 +73,7 @@ func (c *manCommand) Run(w *window, k *kong.Context) error {
 	if words != "couchrelay.ini" {
 		command, has := p.Command(words)
 		if !has {
-			return fmt.Errorf("%s: no such command; couchrelay --help lists them", words)
+			return misused(fmt.Errorf("%s: no such command; couchrelay --help lists them", words))
 		}
 		page = p.Page(command)
 	}

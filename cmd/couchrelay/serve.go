@@ -138,9 +138,6 @@ func (s *serveCommand) record(logger *slog.Logger) (*eventlog.Writer, error) {
 	if s.Record == "" {
 		return nil, nil
 	}
-	if s.RecordLimit < 0 {
-		return nil, fmt.Errorf("--record-limit %d: must not be negative", s.RecordLimit)
-	}
 	log, err := eventlog.Create(s.Record, "couchrelay "+version, s.RecordLimit*1_000_000, logger)
 	if err != nil {
 		return nil, fmt.Errorf("--record: %w", err)
@@ -236,21 +233,33 @@ func (s *serveCommand) override(c *config.Config) (err error) {
 	if err := c.Environ(os.Environ()); err != nil {
 		return err
 	}
-	if s.KeyPrefix != "" {
-		c.KeyPrefix = s.KeyPrefix
+	if err := s.flags(c); err != nil {
+		return err
 	}
 	if c.Secrets.KeyFile == "" && !strings.HasPrefix(s.Store, "fdb:") {
 		c.Secrets.KeyFile, c.Secrets.MakeKey = filepath.Join(s.Store, "secret.key"), true
 	}
-	if s.Bind != "" {
-		c.BindAddress = s.Bind
-	}
-	if s.Port != nil {
-		c.Port = *s.Port
-	}
 	if s.Name == "" {
 		if s.Name, err = os.Hostname(); err != nil {
 			s.Name = "localhost"
+		}
+	}
+	return nil
+}
+
+// flags sets the keys for which there are flags.
+func (s *serveCommand) flags(c *config.Config) error {
+	port := ""
+	if s.Port != nil {
+		port = strconv.Itoa(*s.Port)
+	}
+	for _, flag := range [][4]string{{"bind", "chttpd", "bind_address", s.Bind}, {"port", "chttpd", "port", port},
+		{"key-prefix", "store", "key_prefix", s.KeyPrefix}} {
+		if flag[3] == "" {
+			continue
+		}
+		if err := c.Set(flag[1], flag[2], flag[3]); err != nil {
+			return fmt.Errorf("--%s: %w", flag[0], err)
 		}
 	}
 	return nil
@@ -261,7 +270,12 @@ func checkExposure(c config.Config) error {
 	if c.Guarded() {
 		return nil
 	}
-	for section, address := range map[string]string{"chttpd": c.BindAddress, "ssl": c.SecureAddress()} {
+	addresses := [][2]string{{"chttpd", c.BindAddress}, {"ssl", c.SecureAddress()}}
+	if !c.SSL.Enable {
+		addresses = addresses[:1]
+	}
+	for _, one := range addresses {
+		section, address := one[0], one[1]
 		ips, err := net.LookupIP(address)
 		if err != nil {
 			return fmt.Errorf("[%s] bind_address = %s: %w", section, address, err)
