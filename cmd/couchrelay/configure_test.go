@@ -485,13 +485,3 @@ func TestLayers(t *testing.T) {
 		}
 	}
 }
-
-// TestDocroot: a request cannot name a directory of Fauxton with which the service would not start again.
-func TestDocroot(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	refused := r.want(400, "PUT", "_node/_local/_config/fauxton/docroot", fmt.Sprintf("%q", t.TempDir()))
-	if reason, _ := refused["reason"].(string); !strings.Contains(reason, "[fauxton] docroot") {
-		t.Error(refused)
-	}
-}

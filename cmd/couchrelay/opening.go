@@ -4,13 +4,50 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"time"
 
 	"couchrelay/adapters/embedded"
+	"couchrelay/adapters/fdb"
 	"couchrelay/adapters/inspect"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/ryw"
+	"couchrelay/core/kv/tuple"
 )
+
+// store is the store in which the service keeps its jobs and documents.
+type store interface {
+	kv.Database
+	// Err returns why no operation can succeed at present, nil if the store works.
+	Err() error
+	// Available returns a context that lasts until the store goes away; see web.WhileAvailable.
+	Available() context.Context
+	// Exclusive reports whether this process alone can use the store.
+	Exclusive() bool
+	Close() error
+}
+
+// open opens the store that --store names. Where that takes long it goes on in the background, but for a cluster, which
+// is shared, and is not asked yet.
+func (s *serveCommand) open(keyPrefix string, logger *slog.Logger) (store, error) {
+	if strings.HasPrefix(s.Store, "fdb:") {
+		return openStore(s.Store, keyPrefix, logger)
+	}
+	return openWithin(startGrace, func() (store, error) { return openStore(s.Store, keyPrefix, logger) })
+}
+
+// openStore opens the store that --store names. All keys of the service are below keyPrefix.
+func openStore(name, keyPrefix string, logger *slog.Logger) (store, error) {
+	if clusterFile, isFDB := strings.CutPrefix(name, "fdb:"); isFDB {
+		return fdb.Open(clusterFile, fdb.Options{Logger: logger, Key: tuple.Pack(keyPrefix)})
+	}
+	db, err := embedded.Open(name, embedded.Options{Logger: logger})
+	if err != nil {
+		return nil, err
+	}
+	return db, nil
+}
 
 // lateStore is an embedded store that is opened while the service already answers: after a kill its log is read again,
 // and after an upgrade its files may be written anew, which takes minutes where there are many jobs.

@@ -19,13 +19,9 @@ import (
 
 	"couchrelay/adapters/audit"
 	"couchrelay/adapters/config"
-	"couchrelay/adapters/embedded"
 	"couchrelay/adapters/eventlog"
-	"couchrelay/adapters/fdb"
 	"couchrelay/adapters/journal"
 	"couchrelay/adapters/web/door"
-	"couchrelay/core/kv"
-	"couchrelay/core/kv/tuple"
 
 	"github.com/benbjohnson/clock"
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -143,35 +139,6 @@ func (s *serveCommand) record(logger *slog.Logger) (*eventlog.Writer, error) {
 		return nil, fmt.Errorf("--record: %w", err)
 	}
 	return log, nil
-}
-
-// store is the store in which the service keeps its jobs and documents.
-type store interface {
-	kv.Database
-	// Err returns why no operation can succeed at present, nil if the store works.
-	Err() error
-	// Available returns a context that lasts until the store goes away; see web.WhileAvailable.
-	Available() context.Context
-	// Exclusive reports whether this process alone can use the store.
-	Exclusive() bool
-	Close() error
-}
-
-// open opens the store that --store names, or goes on with that in the background where it takes long.
-func (s *serveCommand) open(keyPrefix string, logger *slog.Logger) (store, error) {
-	return openWithin(startGrace, func() (store, error) { return openStore(s.Store, keyPrefix, logger) })
-}
-
-// openStore opens the store that --store names. All keys of the service are below keyPrefix.
-func openStore(name, keyPrefix string, logger *slog.Logger) (store, error) {
-	if clusterFile, isFDB := strings.CutPrefix(name, "fdb:"); isFDB {
-		return fdb.Open(clusterFile, fdb.Options{Logger: logger, Key: tuple.Pack(keyPrefix)})
-	}
-	db, err := embedded.Open(name, embedded.Options{Logger: logger})
-	if err != nil {
-		return nil, err
-	}
-	return db, nil
 }
 
 // reload reads the configuration again at every SIGHUP, until ended is closed. A faulty configuration is
