@@ -87,7 +87,12 @@ func (p *page) Validate() error {
 func (c *checkCommand) Validate() error { return c.opening.without(c.Store) }
 
 // Validate is kong's.
-func (c *backupCommand) Validate() error { return c.opening.without(c.Store) }
+func (c *backupCommand) Validate() error {
+	if c.File == "-" && c.JSON {
+		return errors.New("--json: standard output gets the backup")
+	}
+	return c.opening.without(c.Store)
+}
 
 // without is the error of flags that say how to open a store where none is to be opened.
 func (o opening) without(store string) error {

@@ -49,6 +49,7 @@ func TestRefusedArguments(t *testing.T) {
 		"docs|_replicator|a|--state|failed": "one document",
 		"check|--key-prefix|a":              "--store",
 		"backup|file|--local-config|a":      "--store",
+		"backup|-|--json":                   "--json",
 		"man|jobs|--directory|a":            "--directory",
 		"config|replicator|--markdown":      "--markdown",
 	} {
