@@ -136,3 +136,19 @@ func TestConfigOfNames(t *testing.T) {
 		}
 	}
 }
+
+// TestMistakesLeaveOutputAlone: a mistake on the command line writes nothing into what may be a backup.
+func TestMistakesLeaveOutputAlone(t *testing.T) {
+	t.Parallel()
+	var c commands
+	var out, problems strings.Builder
+	status := 0
+	parser := newParser(&c, func(s int) { status = s })
+	parser.Stdout, parser.Stderr = &out, &problems
+	_, err := parser.Parse([]string{"backup", "-", "--stroe", "a"})
+	refuse(parser, err)
+	if out.Len() > 0 || status != badUsage || !strings.Contains(problems.String(), "unknown flag --stroe") ||
+		!strings.Contains(problems.String(), "Usage: couchrelay backup") {
+		t.Errorf("ends with %d, prints %q and tells %s", status, out.String(), problems.String())
+	}
+}
