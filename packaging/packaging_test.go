@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"syscall"
@@ -28,7 +29,7 @@ func newSystem(t *testing.T) *system {
 	if os.Getuid() != 0 {
 		t.Skip("SKIPPED: only root can install packages")
 	}
-	for _, tool := range []string{"dpkg", "unshare", "nsenter"} {
+	for _, tool := range []string{"dpkg", "unshare", "nsenter", "systemctl", "deb-systemd-helper"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skip("SKIPPED: packages are installed on Debian only: ", err)
 		}
@@ -163,14 +164,55 @@ func (s *system) serve() {
 	}
 }
 
+// enabled is there while the unit is enabled.
+const enabled = "/etc/systemd/system/multi-user.target.wants/couchrelay.service"
+
+// standIn stands in for systemctl where systemd does not run: it notes what it is asked for, and makes links.
+const standIn = `#!/bin/sh
+echo "$@" >>/root/asked
+case "$*" in
+*preset*) exec /usr/bin/systemctl.real "$@" ;;
+*is-enabled*) if [ -L ` + enabled + ` ]; then echo enabled; else echo disabled; exit 1; fi ;;
+*is-active*) exit 3 ;;
+esac
+`
+
+// supervise has systemd seem to run.
+func (s *system) supervise() {
+	s.t.Helper()
+	s.run("rm", "-f", "/usr/sbin/policy-rc.d")
+	s.run("mkdir", "-p", "/run/systemd/system")
+	s.run("mv", "/usr/bin/systemctl", "/usr/bin/systemctl.real")
+	s.put("/usr/bin/systemctl", []byte(standIn))
+	s.run("chmod", "755", "/usr/bin/systemctl")
+}
+
+// dpkg runs dpkg, and demands what it has systemd do with the service, which ends up enabled or not.
+func (s *system) dpkg(action, argument, does string, enables bool) {
+	s.t.Helper()
+	s.put("/root/asked", nil)
+	s.run("dpkg", action, argument)
+	if link := s.command("test", "-L", enabled).Run() == nil; link != enables {
+		s.t.Errorf("dpkg %s leaves the service enabled: %t", action, link)
+	}
+	asked := s.run("cat", "/root/asked")
+	for _, one := range []string{"start", "restart", "stop"} {
+		has := regexp.MustCompile(`(?m)(^| )` + one + ` couchrelay.service$`).MatchString(asked)
+		if has != (one == does) {
+			s.t.Errorf("dpkg %s has systemd %s the service: %t\n%s", action, one, has, asked)
+		}
+	}
+}
+
 // TestDebianPackage installs the package, runs its service as its user, upgrades, removes and purges it. What its
 // administrator has changed, and the store, stay.
 func TestDebianPackage(t *testing.T) {
 	s := newSystem(t)
+	s.supervise()
 	for i, version := range []string{"1.0.0", "1.1.0"} {
 		deb := builds(t, version)
 		s.put("/root/couchrelay.deb", deb)
-		s.run("dpkg", "--install", "/root/couchrelay.deb")
+		s.dpkg("--install", "/root/couchrelay.deb", []string{"start", "restart"}[i], true)
 		if i == 0 {
 			s.run("sed", "-i", "s/^port = 5980/port = 5989/", "/etc/couchrelay/couchrelay.ini")
 		}
@@ -192,12 +234,19 @@ func TestDebianPackage(t *testing.T) {
 		t.Errorf("the manual page is %.200s", got)
 	}
 	s.run("bash", "-c", ". /usr/share/bash-completion/completions/couchrelay && complete -p couchrelay")
-	s.run("dpkg", "--remove", "couchrelay")
+	s.dpkg("--remove", "couchrelay", "stop", true) // for the next installation
 	s.has("/usr/bin/couchrelay", false)
 	s.has("/usr/share/"+inShare[0], false)
 	s.has("/etc/couchrelay/couchrelay.ini", true)
-	s.run("dpkg", "--purge", "couchrelay")
+	s.dpkg("--install", "/root/couchrelay.deb", "restart", true)
+	s.run("rm", enabled) // as systemctl disable does
+	s.dpkg("--install", "/root/couchrelay.deb", "", false)
+	s.dpkg("--remove", "couchrelay", "stop", false)
+	s.dpkg("--install", "/root/couchrelay.deb", "", false)
+	s.dpkg("--purge", "couchrelay", "stop", false)
 	s.has("/etc/couchrelay/couchrelay.ini", false)
+	s.dpkg("--install", "/root/couchrelay.deb", "start", true)
+	s.dpkg("--purge", "couchrelay", "stop", false)
 	s.has("/var/lib/couchrelay/store/secret.key", true)
 }
 

@@ -14,7 +14,8 @@ func TestUpgradeWithoutConfiguration(t *testing.T) {
 		t.Skip("SKIPPED: couchrelay is installed here")
 	}
 	bin := t.TempDir()
-	for name, script := range map[string]string{"getent": "exit 0", "chgrp": `test -e "$2"`, "systemctl": "exit 0"} {
+	for name, script := range map[string]string{"getent": "exit 0", "chgrp": `test -e "$2"`, "systemctl": "exit 0",
+		"deb-systemd-helper": "exit 0", "deb-systemd-invoke": "exit 0"} {
 		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}

@@ -58,8 +58,8 @@ import (
 // Errors of the store as a whole. kv.Retryable is false for all of them.
 var (
 	// ErrFailed is in the chain of all errors after a write to the disk has failed. A commit that was in
-	// flight may or may not be on the disk.
-	ErrFailed = errors.New("the store has failed and takes no more operations until it is restarted")
+	// flight may or may not be on the disk. Clients are told to come back: the store may be restarted soon.
+	ErrFailed = fmt.Errorf("%w: it has failed and takes no more operations until it is restarted", kv.ErrUnavailable)
 	// ErrClosed is in the chain of all errors after Close.
 	ErrClosed = errors.New("the store is closed")
 	// ErrInUse means that another process has the directory open.

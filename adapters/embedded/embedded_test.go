@@ -108,6 +108,15 @@ func TestOpenErrors(t *testing.T) {
 	}
 	mustClose(t, db)
 
+	newerPebble := t.TempDir()
+	mustClose(t, mustOpen(t, newerPebble, Options{}))
+	markers, _ := filepath.Glob(filepath.Join(newerPebble, "marker.format-version.*"))
+	for _, m := range markers {
+		if err := os.Rename(m, filepath.Join(newerPebble, "marker.format-version.999999.999")); err != nil {
+			t.Fatal(err)
+		}
+	}
+
 	strange := t.TempDir()
 	db = mustOpen(t, strange, Options{})
 	if err := db.pebble.Set(formatKey, []byte("else"), pebble.Sync); err != nil {
@@ -152,6 +161,7 @@ func TestOpenErrors(t *testing.T) {
 	}{
 		"in use":           {busy, nil, ErrInUse, "in use by another process"},
 		"newer":            {newer, nil, ErrNewer, "format 2 and this one knows up to 1"},
+		"newer Pebble":     {newerPebble, nil, ErrNewer, "unknown format major version 999"},
 		"strange marker":   {strange, nil, nil, `the format marker is "else"`},
 		"foreign database": {foreign, nil, nil, "database of another program"},
 		"a file":           {file, nil, nil, "not a directory"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"couchrelay/core/instant"
 
@@ -47,6 +48,9 @@ func (db *Database) openPebble(o Options) error {
 	options.Experimental.CompactionScheduler = scheduler
 	return db.whileGood(func() (err error) {
 		db.pebble, err = pebble.Open(db.dir, options)
+		if err != nil && strings.Contains(err.Error(), "unknown format major version") {
+			err = fmt.Errorf("%w (%w)", ErrNewer, err)
+		}
 		return err
 	})
 }

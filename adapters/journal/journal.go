@@ -31,7 +31,7 @@ type Options struct {
 
 // New returns a logger that writes to w. Flush writes the lines that are held back.
 func New(w io.Writer, o Options) (logger *slog.Logger, flush func()) {
-	options := &slog.HandlerOptions{Level: o.Level, ReplaceAttr: withUnits}
+	options := &slog.HandlerOptions{Level: o.Level, ReplaceAttr: inWords}
 	var plain slog.Handler = slog.NewTextHandler(w, options)
 	if o.Format == "json" {
 		plain = slog.NewJSONHandler(w, options)
@@ -40,10 +40,14 @@ func New(w io.Writer, o Options) (logger *slog.Logger, flush func()) {
 	return slog.New(handler{Handler: plain, fold: f}), func() { f.expire(time.Time{}) }
 }
 
-// withUnits writes times that pass as text in JSON, too, which has them in nanoseconds otherwise.
-func withUnits(_ []string, a slog.Attr) slog.Attr {
+// inWords writes times that pass as text in JSON, too, which has them in nanoseconds otherwise, and errors without the
+// stacks that some of them have.
+func inWords(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	if err, is := a.Value.Any().(error); is {
+		a.Value = slog.StringValue(err.Error())
 	}
 	return a
 }

@@ -3,6 +3,7 @@ package journal
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"regexp"
 	"slices"
@@ -122,5 +123,24 @@ func TestJSON(t *testing.T) {
 	if err := json.Unmarshal(l.text.Bytes(), &line); err != nil || line["msg"] != "failed" || line["level"] != "WARN" ||
 		line["job"] != "a|b" || line["class"] != "unauthorized" || line["time"] == "" || line["after"] != "1m30s" {
 		t.Errorf("%s: %v", l.text.String(), err)
+	}
+}
+
+// stacked is an error that shows where it was made, if it may.
+type stacked struct{}
+
+func (stacked) Error() string { return "disk full" }
+
+func (stacked) Format(f fmt.State, verb rune) { _, _ = fmt.Fprintf(f, "disk full\n  -- stack trace:") }
+
+// TestErrorsInWords: the line of an error has its words, and no stack.
+func TestErrorsInWords(t *testing.T) {
+	for _, format := range []string{"text", "json"} {
+		l := &log{wall: clock.NewMock()}
+		logger, _ := New(l, Options{Format: format, Clock: l.wall})
+		logger.Error("failed", "error", stacked{})
+		if text := l.text.String(); !strings.Contains(text, `"disk full"`) || strings.Contains(text, "stack") {
+			t.Error(text)
+		}
 	}
 }

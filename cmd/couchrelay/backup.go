@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -22,8 +23,9 @@ import (
 
 // opening are the flags of commands that open a store themselves.
 type opening struct {
-	Config    []string `help:"The service's configuration, for --store." type:"existingfile" placeholder:"FILE"`
-	KeyPrefix string   `help:"Name below which all keys lie in the store, for --store." placeholder:"NAME"`
+	Config      []string `help:"The service's configuration, for --store." type:"existingfile" placeholder:"FILE"`
+	LocalConfig string   `help:"${opening_local_config}" placeholder:"FILE" complete:"file"`
+	KeyPrefix   string   `help:"Name below which all keys lie in the store, for --store." placeholder:"NAME"`
 }
 
 // backupCommand writes a backup.
@@ -156,6 +158,9 @@ func (c *restoreCommand) Run(w *window) error {
 
 // restore makes the store.
 func (c *restoreCommand) restore(ctx context.Context, w *window) error {
+	if strings.HasPrefix(c.Store, "fdb:") {
+		return errors.New("--store: a backup becomes a directory; FoundationDB is restored with fdbrestore")
+	}
 	file := os.Stdin
 	if c.File != "-" {
 		var err error

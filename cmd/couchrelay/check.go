@@ -127,7 +127,7 @@ func openUpkeep(name string, o opening, keys bool) (*upkeep, error) {
 	if _, err := os.Stat(name); err != nil && !strings.HasPrefix(name, "fdb:") {
 		return nil, fmt.Errorf("--store: %w", err)
 	}
-	command := serveCommand{Config: o.Config, Store: name, KeyPrefix: o.KeyPrefix}
+	command := serveCommand{Config: o.Config, LocalConfig: o.LocalConfig, Store: name, KeyPrefix: o.KeyPrefix}
 	layers, err := command.load()
 	if err != nil {
 		return nil, err

@@ -151,8 +151,9 @@ func (r *remote) stream(method, path string, take func(io.Reader) error) error {
 // request is a request with the user's credentials.
 func (r *remote) request(ctx context.Context, method, path string, query url.Values, body any) (*http.Request, error) {
 	server, err := url.Parse(r.Server)
-	if err != nil || server.Host == "" || server.Scheme != "http" && server.Scheme != "https" {
-		return nil, errors.New("--server must be a URL such as http://127.0.0.1:5980")
+	if err != nil || server.Host == "" || server.Scheme != "http" && server.Scheme != "https" ||
+		server.RawQuery+server.Fragment != "" {
+		return nil, misused(errors.New("--server must be a URL such as http://127.0.0.1:5980"))
 	}
 	user, err := r.user(server)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"couchrelay/adapters/config"
@@ -27,7 +28,8 @@ func (configCommand) Help() string {
 		"set, then the environment's." + examples(
 		"All keys with their defaults, as a file to begin with:", "couchrelay config > couchrelay.ini",
 		"One key:", "couchrelay config replicator/max_jobs",
-		"What is in force:", "couchrelay config replicator --config /etc/couchrelay/couchrelay.ini")
+		"What is in force:", "couchrelay config replicator --config /etc/couchrelay/couchrelay.ini "+
+			"--local-config /var/lib/couchrelay/local.ini")
 }
 
 func (c *configCommand) Run(w *window, k *kong.Context) error {
@@ -58,11 +60,12 @@ func (c *configCommand) print(out, problems io.Writer, environ []string) error {
 	for _, name := range settings.Ignored {
 		fmt.Fprintf(problems, "couchrelay: %s means nothing here\n", name)
 	}
+	rows := chosen(settings, c.Key)
+	if len(rows) == 0 {
+		return misused(unknownKey(c.Key))
+	}
 	section := ""
-	for _, r := range settings.Rows() {
-		if c.Key != "" && c.Key != r.Section && c.Key != r.Section+"/"+r.Key {
-			continue
-		}
+	for _, r := range rows {
 		if r.Section != section {
 			if section != "" {
 				fmt.Fprintln(out)
@@ -76,10 +79,42 @@ func (c *configCommand) print(out, problems io.Writer, environ []string) error {
 		}
 		printKey(out, r, source)
 	}
-	if section == "" {
-		return fmt.Errorf("%s: no such section or key; without a name, couchrelay config prints all", c.Key)
-	}
 	return nil
+}
+
+// chosen are the rows of a section, of a key, or all. Where names are free, what holds for all names is chosen for one
+// that nothing is set for.
+func chosen(c config.Config, name string) (rows []coreconfig.Row) {
+	all := c.Rows()
+	for _, r := range all {
+		if name == "" || name == r.Section || name == r.Section+"/"+r.Key {
+			rows = append(rows, r)
+		}
+	}
+	if len(rows) > 0 {
+		return rows
+	}
+	section, key, _ := strings.Cut(name, "/")
+	kind, named, _ := strings.Cut(section, " ")
+	byDefault := config.Default()
+	for _, r := range byDefault.Rows() {
+		free := strings.ToUpper(r.Key) == r.Key && key != "" && section == r.Section
+		isNamed := strings.HasPrefix(r.Section, kind+" ") && named != ""
+		if free || isNamed && (key == "" || key == r.Key) {
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+// unknownKey is the error of a name that is none of a section or key.
+func unknownKey(name string) error {
+	section, key, _ := strings.Cut(name, "/")
+	c := config.Default()
+	if err := c.Set(section, key, ""); key != "" && slices.Contains(config.Sections(), section) && err != nil {
+		return err
+	}
+	return fmt.Errorf("%s: no such section or key; without a name, couchrelay config prints all", name)
 }
 
 // layers are those of the files, or the defaults.

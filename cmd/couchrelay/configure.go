@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"couchrelay/adapters/audit"
@@ -159,6 +160,9 @@ func (s *service) checkSafe(c config.Config) error {
 			return err
 		}
 	}
+	if _, err := openFauxton(c.Beside.Fauxton); err != nil && old.Beside.Fauxton != c.Beside.Fauxton {
+		return err
+	}
 	if old.AuditFile != c.AuditFile {
 		if err := audit.Check(c.AuditFile); err != nil {
 			return err
@@ -283,17 +287,21 @@ func (s *service) draft(next layers) (config.Draft, error) {
 func (s *service) changedFrom(ctx context.Context, ch relay.ConfigChange,
 	before map[string]relay.Setting) map[string]relay.Setting {
 	now, old := s.Config(ctx)[ch.Section], map[string]relay.Setting{}
+	atStart := s.started.Values()[ch.Section]
 	for _, n := range ch.Names() {
+		_, is := now[n.Key]
+		restart := now[n.Key].Restart ||
+			!is && atStart[n.Key] != "" && effect(coreconfig.Row{Section: n.Section, Key: n.Key}) == atNextStart
 		effect := "live"
 		switch {
-		case now[n.Key].Restart:
+		case restart:
 			effect = "restart"
 		case coreconfig.HoldsForAll(n.Section, n.Key):
 			effect = "fleet"
 		}
 		s.logger.Info("config_changed", "section", n.Section, "key", n.Key, "value", now[n.Key].Value,
 			"was", before[n.Key].Value, "effect", effect, "persist", !ch.Passing, "by", ch.By)
-		old[n.Key] = relay.Setting{Value: before[n.Key].Value, Restart: now[n.Key].Restart}
+		old[n.Key] = relay.Setting{Value: before[n.Key].Value, Restart: restart}
 	}
 	return old
 }
@@ -334,8 +342,8 @@ func (s *service) Config(ctx context.Context) map[string]map[string]relay.Settin
 // needsRestart reports whether a value of a key differs from the one with which the process began, and takes effect at
 // the next start. mu must be held.
 func (s *service) needsRestart(section, key, value string) bool {
-	if config.IsSecret(config.Name{Section: section, Key: key}) {
-		return false
+	if value == config.Masked {
+		return s.otherPassword(section)
 	}
 	old := s.started.Clone()
 	if old.UUID == "" && s.loop != nil {
@@ -343,6 +351,16 @@ func (s *service) needsRestart(section, key, value string) bool {
 	}
 	c := old.Clone()
 	return c.Set(section, key, value) == nil && !reflect.DeepEqual(fixed(old), fixed(c))
+}
+
+// otherPassword reports whether the password of the key file of a section differs from the one with which the process
+// began, and takes effect at the next start. mu must be held.
+func (s *service) otherPassword(section string) bool {
+	if section == "replicator" {
+		return !reflect.DeepEqual(s.started.TLS.Password, s.config.TLS.Password)
+	}
+	name, is := strings.CutPrefix(section, "tls ")
+	return is && !reflect.DeepEqual(s.started.Profiles[name].Password, s.config.Profiles[name].Password)
 }
 
 // fixed are the settings that a process keeps until it ends. All others put puts in force.

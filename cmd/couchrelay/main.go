@@ -79,11 +79,20 @@ func main() {
 	var c commands
 	parser := newParser(&c, os.Exit)
 	ctx, err := parser.Parse(spelled(os.Args[1:]))
-	parser.FatalIfErrorf(err)
+	if err != nil {
+		refuse(parser, err)
+	}
 	if err := ctx.Run(standardOutput()); err != nil {
 		fmt.Fprintln(os.Stderr, complaint(err))
 		os.Exit(exitStatus(err))
 	}
+}
+
+// refuse ends the process with the error of a command line. Its help goes there, too: standard output may be a backup,
+// or what another program reads.
+func refuse(parser *kong.Kong, err error) {
+	parser.Stdout = parser.Stderr
+	parser.FatalIfErrorf(err)
 }
 
 // complaint is what the terminal shows of an error, in which servers may have a part.

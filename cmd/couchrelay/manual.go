@@ -73,7 +73,7 @@ func (c *manCommand) Run(w *window, k *kong.Context) error {
 	if words != "couchrelay.ini" {
 		command, has := p.Command(words)
 		if !has {
-			return fmt.Errorf("%s: no such command; couchrelay --help lists them", words)
+			return misused(fmt.Errorf("%s: no such command; couchrelay --help lists them", words))
 		}
 		page = p.Page(command)
 	}
@@ -180,6 +180,9 @@ func settings() (list []manual.Setting) {
 	return list
 }
 
+// atNextStart is the effect of a key that a process reads once.
+const atNextStart = "at the next start"
+
 // effect says when a change of a key takes effect, as a service finds it out: whether a configuration with another
 // value of the key differs from the default one in what a process keeps.
 func effect(row coreconfig.Row) string {
@@ -195,7 +198,7 @@ func effect(row coreconfig.Row) string {
 		case reflect.DeepEqual(fixed(c), fixed(old)):
 			return "at once"
 		default:
-			return "at the next start"
+			return atNextStart
 		}
 	}
 	return ""

@@ -69,12 +69,12 @@ const (
 func (m *move) run(w *window, in bool) error {
 	m.out = w.to
 	if m.JSON {
-		return errors.New("--json: import and export have no answer of the service to print")
+		return misused(errors.New("--json: import and export have no answer of the service to print"))
 	}
 	couch, err := url.Parse(m.CouchDB)
 	if err != nil || couch.Host == "" || couch.User.Username() == "" {
-		return errors.New("the CouchDB must be a URL with an admin, such as http://adm@couch:5984, whose password is " +
-			"in COUCHDB_PASSWORD")
+		return misused(errors.New("the CouchDB must be a URL with an admin, such as http://adm@couch:5984, whose " +
+			"password is in COUCHDB_PASSWORD"))
 	}
 	if _, has := couch.User.Password(); !has {
 		couch.User = url.UserPassword(couch.User.Username(), os.Getenv("COUCHDB_PASSWORD"))

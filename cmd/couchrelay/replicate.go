@@ -69,7 +69,7 @@ func (replicateCommand) Help() string {
 func (c *replicateCommand) Run() error {
 	rep, err := c.parse()
 	if err != nil {
-		return err
+		return misused(err)
 	}
 	wall := clock.New()
 	client, err := c.client(wall)

@@ -39,6 +39,7 @@ var sentences = kong.Vars{
 	"network_timeout":       "How long a server may be silent before a request has failed.",
 	"remote_server":         "The service: any of its nodes.",
 	"remote_timeout":        "The longest wait for an answer, such as 90s or 2m.",
+	"opening_local_config":  "What requests have set, for --store, where serve has this flag.",
 	"replicate_compression": "Whether documents travel to the target compressed: auto while that is faster.",
 	"replicate_on_refusal":  "What to do with documents that the target refuses.",
 	"replicate_since_seq":   "Start behind this update sequence of the source, if there is no checkpoint.",

@@ -19,13 +19,9 @@ import (
 
 	"couchrelay/adapters/audit"
 	"couchrelay/adapters/config"
-	"couchrelay/adapters/embedded"
 	"couchrelay/adapters/eventlog"
-	"couchrelay/adapters/fdb"
 	"couchrelay/adapters/journal"
 	"couchrelay/adapters/web/door"
-	"couchrelay/core/kv"
-	"couchrelay/core/kv/tuple"
 
 	"github.com/benbjohnson/clock"
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -82,13 +78,13 @@ func (s *serveCommand) Run() error {
 		return err
 	}
 	defer doors.Close()
-	db, err := openStore(s.Store, c.KeyPrefix, logger)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	db, err := s.open(c.KeyPrefix, logger)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	log, err := s.record(logger)
 	if err != nil {
 		return err
@@ -138,38 +134,11 @@ func (s *serveCommand) record(logger *slog.Logger) (*eventlog.Writer, error) {
 	if s.Record == "" {
 		return nil, nil
 	}
-	if s.RecordLimit < 0 {
-		return nil, fmt.Errorf("--record-limit %d: must not be negative", s.RecordLimit)
-	}
 	log, err := eventlog.Create(s.Record, "couchrelay "+version, s.RecordLimit*1_000_000, logger)
 	if err != nil {
 		return nil, fmt.Errorf("--record: %w", err)
 	}
 	return log, nil
-}
-
-// store is the store in which the service keeps its jobs and documents.
-type store interface {
-	kv.Database
-	// Err returns why no operation can succeed at present, nil if the store works.
-	Err() error
-	// Available returns a context that lasts until the store goes away; see web.WhileAvailable.
-	Available() context.Context
-	// Exclusive reports whether this process alone can use the store.
-	Exclusive() bool
-	Close() error
-}
-
-// openStore opens the store that --store names. All keys of the service are below keyPrefix.
-func openStore(name, keyPrefix string, logger *slog.Logger) (store, error) {
-	if clusterFile, isFDB := strings.CutPrefix(name, "fdb:"); isFDB {
-		return fdb.Open(clusterFile, fdb.Options{Logger: logger, Key: tuple.Pack(keyPrefix)})
-	}
-	db, err := embedded.Open(name, embedded.Options{Logger: logger})
-	if err != nil {
-		return nil, err
-	}
-	return db, nil
 }
 
 // reload reads the configuration again at every SIGHUP, until ended is closed. A faulty configuration is
@@ -231,21 +200,33 @@ func (s *serveCommand) override(c *config.Config) (err error) {
 	if err := c.Environ(os.Environ()); err != nil {
 		return err
 	}
-	if s.KeyPrefix != "" {
-		c.KeyPrefix = s.KeyPrefix
+	if err := s.flags(c); err != nil {
+		return err
 	}
 	if c.Secrets.KeyFile == "" && !strings.HasPrefix(s.Store, "fdb:") {
 		c.Secrets.KeyFile, c.Secrets.MakeKey = filepath.Join(s.Store, "secret.key"), true
 	}
-	if s.Bind != "" {
-		c.BindAddress = s.Bind
-	}
-	if s.Port != nil {
-		c.Port = *s.Port
-	}
 	if s.Name == "" {
 		if s.Name, err = os.Hostname(); err != nil {
 			s.Name = "localhost"
+		}
+	}
+	return nil
+}
+
+// flags sets the keys for which there are flags.
+func (s *serveCommand) flags(c *config.Config) error {
+	port := ""
+	if s.Port != nil {
+		port = strconv.Itoa(*s.Port)
+	}
+	for _, flag := range [][4]string{{"bind", "chttpd", "bind_address", s.Bind}, {"port", "chttpd", "port", port},
+		{"key-prefix", "store", "key_prefix", s.KeyPrefix}} {
+		if flag[3] == "" {
+			continue
+		}
+		if err := c.Set(flag[1], flag[2], flag[3]); err != nil {
+			return fmt.Errorf("--%s: %w", flag[0], err)
 		}
 	}
 	return nil
@@ -256,7 +237,12 @@ func checkExposure(c config.Config) error {
 	if c.Guarded() {
 		return nil
 	}
-	for section, address := range map[string]string{"chttpd": c.BindAddress, "ssl": c.SecureAddress()} {
+	addresses := [][2]string{{"chttpd", c.BindAddress}, {"ssl", c.SecureAddress()}}
+	if !c.SSL.Enable {
+		addresses = addresses[:1]
+	}
+	for _, one := range addresses {
+		section, address := one[0], one[1]
 		ips, err := net.LookupIP(address)
 		if err != nil {
 			return fmt.Errorf("[%s] bind_address = %s: %w", section, address, err)

@@ -91,6 +91,10 @@ func TestStoreEnds(t *testing.T) {
 			"the disk is broken") {
 			t.Errorf("_up %v", up)
 		}
+		if refused := r.want(503, "PUT", "_replicator/more", `{"source":"http://127.0.0.1:1/a",`+
+			`"target":"http://127.0.0.1:1/b"}`); !strings.Contains(refused["reason"].(string), "the disk is broken") {
+			t.Errorf("a write is answered %v", refused)
+		}
 		if signalled {
 			signal()
 		}

@@ -126,15 +126,11 @@ func assemble(db store, c config.Config, name string, log *eventlog.Writer, logg
 		}
 		s.entrance.tls.Failed = meter.CertificateFailed
 	}
-	if c.Beside.Fauxton != "" {
-		files, err := relay.OpenFauxton(c.Beside.Fauxton)
-		if err != nil {
-			return nil, fmt.Errorf("[fauxton] docroot = %s: %w", c.Beside.Fauxton, err)
-		}
-		s.entrance.fauxton = files
+	var err error
+	if s.entrance.fauxton, err = openFauxton(c.Beside.Fauxton); err != nil {
+		return nil, err
 	}
 	s.read = func() (layers, error) { return readLayers(c, s.layers.path, nil) }
-	var err error
 	s.outside.gates.Store(newGates(c))
 	if s.outside.trust, err = newTrust(c, s.telling); err != nil {
 		return nil, err
@@ -152,6 +148,18 @@ func assemble(db store, c config.Config, name string, log *eventlog.Writer, logg
 	}
 	s.serve(store)
 	return s, nil
+}
+
+// openFauxton returns the files of [fauxton] docroot, nil without it.
+func openFauxton(docroot string) (fs.FS, error) {
+	if docroot == "" {
+		return nil, nil
+	}
+	files, err := relay.OpenFauxton(docroot)
+	if err != nil {
+		return nil, fmt.Errorf("[fauxton] docroot = %s: %w", docroot, err)
+	}
+	return files, nil
 }
 
 // newTrust reads the certificates and keys for connections to endpoints.

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -389,20 +387,4 @@ func (c *followsCommand) Run(w *window) error {
 			"url", "sequence", "reason")
 		s.end("followed databases", len(list.Elems), v)
 	})
-}
-
-// Validate is kong's.
-func (o *one) Validate() error {
-	if o.ID == "" {
-		return errors.New("ID must not be empty")
-	}
-	return nil
-}
-
-// Validate is kong's.
-func (p *page) Validate() error {
-	if p.Limit < 1 {
-		return fmt.Errorf("--limit %d: must be 1 or more", p.Limit)
-	}
-	return nil
 }

@@ -194,7 +194,7 @@ func TestNoGoodAnswer(t *testing.T) {
 		{"a redirect", answer(302, "text/html", ""), failed, `redirects to "http://elsewhere/"`},
 		{"an error of another shape", answer(418, json, `["teapot"]`), refused, "teapot"},
 		{"silence", silent.URL, failed, "did not answer within 200ms (--timeout)"},
-		{"no URL", "localhost:5980", failed, "--server must be a URL"},
+		{"no URL", "localhost:5980", badUsage, "--server must be a URL"},
 	} {
 		began := time.Now()
 		_, status, err := typed(t, 80, "jobs", "--timeout", "200ms", "--server", c.server)

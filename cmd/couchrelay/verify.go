@@ -56,7 +56,7 @@ func (verifyCommand) Help() string {
 func (c *verifyCommand) Run(w *window) error {
 	rep, err := c.parse()
 	if err != nil {
-		return err
+		return misused(err)
 	}
 	wall := clock.New()
 	client, err := c.client(wall)

@@ -75,11 +75,11 @@ func TestVerify(t *testing.T) {
 		},
 		{append(both, "--repair", "--one-way"), lines("repaired") + sum(600, 0, "3 repaired"), 0, ""},
 		{append(both, "--one-way"), sum(600, 0, "no difference"), 0, ""},
-		{both[:1], "", failed, "give SOURCE and TARGET"},
-		{append(both, "--replication", document), "", failed, "give SOURCE and TARGET"},
-		{append(both, "--selector", "{"), "", failed, "--selector is not JSON"},
+		{both[:1], "", badUsage, "give SOURCE and TARGET"},
+		{append(both, "--replication", document), "", badUsage, "give SOURCE and TARGET"},
+		{append(both, "--selector", "{"), "", badUsage, "--selector is not JSON"},
 		{[]string{both[0], b.url + "gone"}, "", failed, "db_not_found"},
-		{[]string{both[0], "copy"}, "", failed, "target"},
+		{[]string{both[0], "copy"}, "", badUsage, "target"},
 	} {
 		out, err := verify(c.flags...)
 		if out != c.out || exitStatus(err) != c.status || err != nil && !strings.Contains(err.Error(), c.err) {

@@ -6,15 +6,27 @@ if ! getent passwd couchrelay >/dev/null; then
 fi
 # An upgrade does not bring a configuration back that was removed.
 [ ! -e /etc/couchrelay/couchrelay.ini ] || chgrp couchrelay /etc/couchrelay/couchrelay.ini
-# Where systemd does not run, as in a container, somebody else starts the service.
-[ -d /run/systemd/system ] || exit 0
-systemctl daemon-reload
+
 case "$1" in
-configure) previous=$2 ;;            # Debian: the version before, if any
-*) [ "$1" = 1 ] || previous=some ;;  # RPM: how many versions are installed now
+configure | abort-*) # Debian: $2 is the version that was configured before, also if that was removed
+	# A service that was disabled stays so, also if the package was removed in between; else it is enabled.
+	if deb-systemd-helper --quiet was-enabled couchrelay.service; then
+		deb-systemd-helper enable couchrelay.service >/dev/null || true
+	else
+		deb-systemd-helper update-state couchrelay.service >/dev/null || true
+	fi
+	[ -d /run/systemd/system ] || exit 0 # as in a container: somebody else starts the service
+	systemctl daemon-reload
+	# A service that does not start says why. It leaves the package installed, or no other one could be either.
+	deb-systemd-invoke "$([ -z "$2" ] && echo start || echo restart)" couchrelay.service || true
+	;;
+*) # RPM: how many versions are installed now
+	[ -d /run/systemd/system ] || exit 0
+	systemctl daemon-reload
+	if [ "$1" = 1 ]; then
+		systemctl enable --now couchrelay.service
+	else
+		systemctl try-restart couchrelay.service
+	fi
+	;;
 esac
-if [ -z "$previous" ]; then
-	systemctl enable --now couchrelay.service
-else
-	systemctl try-restart couchrelay.service
-fi

@@ -3,5 +3,6 @@
 set -e
 [ -d /run/systemd/system ] || exit 0
 case "$1" in
-remove | 0) systemctl disable --now couchrelay.service ;;
+remove) deb-systemd-invoke stop couchrelay.service ;; # Debian: it stays enabled, for the next installation
+0) systemctl disable --now couchrelay.service ;;
 esac
