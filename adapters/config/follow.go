@@ -109,8 +109,8 @@ func bare(text string) string {
 	return strings.TrimSuffix(u.String(), "/")
 }
 
-// isFollow reports whether [follow NAME] can be a section.
-func isFollow(section string) bool {
+// IsFollow reports whether a section is one of [follow NAME].
+func IsFollow(section string) bool {
 	name, is := strings.CutPrefix(section, followPrefix)
 	return is && !strings.Contains(name, "/") && docs.ValidName(name+"/x") == nil
 }
