@@ -26,7 +26,6 @@ import (
 	"couchrelay/adapters/metrics"
 	"couchrelay/adapters/seal"
 	"couchrelay/adapters/web"
-	"couchrelay/adapters/web/door"
 	"couchrelay/adapters/web/login"
 	"couchrelay/adapters/web/relay"
 	coreconfig "couchrelay/core/config"
@@ -221,7 +220,7 @@ func (s *service) serve(store *jobstore.Store) {
 			return client.Pauses()
 		},
 	}
-	h, scrapes := door.BehindProxies(limits(s), relay.New(o)), relay.NewScrapes(o)
+	h, scrapes := relay.New(o), relay.NewScrapes(o)
 	s.handlers.all.Store(&h)
 	s.handlers.scrapes.Store(&scrapes)
 }
