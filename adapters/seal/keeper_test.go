@@ -356,7 +356,7 @@ func TestRegisteredBeforeUse(t *testing.T) {
 	}
 }
 
-// TestDropReadsTheFile: a key that was written into the file since it was read last is registered, too, before it seals.
+// TestDropReadsTheFile: a key that was written into the file since it was read last is registered before it seals.
 func TestDropReadsTheFile(t *testing.T) {
 	h := started(t, open(t, embedded.Options{}), keyFile(t))
 	newPlace(t, h.db).plant()

@@ -134,7 +134,9 @@ func (s *service) put(c config.Config) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.config = c
-	s.outside.gates.Store(newGates(c))
+	outside := c
+	outside.Replicator.Parse.Local = s.started.Replicator.Parse.Local // which changes at the next start
+	s.outside.gates.Store(newGates(outside))
 	logLevel.Set(logLevels[c.LogLevel])
 	if s.loop != nil {
 		s.loop.Configure(c.Node)
