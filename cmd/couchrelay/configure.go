@@ -211,6 +211,7 @@ func (s *service) ReloadConfig(ctx context.Context) error {
 	if err := s.configure(ctx, c); err != nil {
 		return err
 	}
+	tellSkipped(s.logger, c)
 	s.logger.Info("reloaded", "local", l.local.Names())
 	return nil
 }

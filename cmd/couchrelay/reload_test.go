@@ -2,10 +2,14 @@ package main
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"couchrelay/adapters/config"
 	"couchrelay/adapters/web/relay"
 	"couchrelay/core/kv"
 )
@@ -77,5 +81,27 @@ func TestChangeWithoutStore(t *testing.T) {
 	err = change("follow couch", map[string]*string{"url": new("http://127.0.0.1:1"), "databases": new("jobs")})
 	if err == nil || len(inForce(r.svc).Follow) != 0 || len(r.svc.layers.local) != 1 {
 		t.Errorf("follow: %v, %v", err, r.svc.layers.local)
+	}
+}
+
+// TestReloadTellsWhatItSkips: what files have that means nothing here is told by a reload as it is by a start.
+func TestReloadTellsWhatItSkips(t *testing.T) {
+	r := newRig(t)
+	file := filepath.Join(t.TempDir(), "couchrelay.ini")
+	if err := os.WriteFile(file, []byte("[fabric]\na = 1\n[tls_partner]\nverify = false\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	files, err := config.Read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.svc.read = func() (layers, error) { return layers{files: files}, nil }
+	if err := r.svc.ReloadConfig(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"msg=config_skipped names=[fabric]", "msg=config_ignored name=[tls_partner]"} {
+		if !strings.Contains(r.log.String(), want) {
+			t.Errorf("the log has no %s", want)
+		}
 	}
 }
