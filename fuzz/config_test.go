@@ -80,7 +80,7 @@ func sameAgain(c *config.Config) error {
 	again := c.Clone()
 	for section, values := range c.Values() {
 		for key, value := range values {
-			if config.IsSecret(config.Name{Section: section, Key: key}) || value == config.Masked {
+			if config.IsSecret(config.Name{Section: section, Key: key}) || strings.Contains(value, config.Masked) {
 				continue
 			}
 			if err := again.Set(section, key, value); err != nil {

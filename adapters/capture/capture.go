@@ -339,8 +339,9 @@ func (b *builder) estimates() {
 	}
 }
 
-// ofThisMachine are settings that name files of the machine of a service, or have a password.
-var ofThisMachine = []string{"ssl_trusted_certificates_file", "cert_file", "key_file", "password"}
+// ofThisMachine are settings that name files of the machine of a service, or hosts, or have a password.
+var ofThisMachine = []string{"ssl_trusted_certificates_file", "cert_file", "key_file", "password",
+	"endpoint_allow", "endpoint_deny", "connect_to"}
 
 // replicator returns the settings of [replicator] that couchrelay has.
 func (b *builder) replicator() []Setting {

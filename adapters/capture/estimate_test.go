@@ -136,7 +136,8 @@ func TestNames(t *testing.T) {
 			{account: "_replicator", name: "d", endpoint: "other"},
 			{account: "clinic/_replicator", name: "e", endpoint: "other"},
 		},
-		settings: map[string]string{"max_jobs": "70", "password": "hush", "key_file": "/k", "max_churn": "many"},
+		settings: map[string]string{"max_jobs": "70", "password": "hush", "key_file": "/k", "max_churn": "many",
+			"endpoint_allow": "*.example", "endpoint_deny": "db.other", "connect_to": "db.example:1:10.0.0.1:2"},
 	}
 	c, err := o.capture(false)
 	if err != nil {

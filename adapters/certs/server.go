@@ -29,10 +29,10 @@ type Listening struct {
 	Curves                 []tls.CurveID // likewise
 }
 
-// files are the paths of the certificate, its key and the CA certificates.
+// files are the paths of the certificate, its key and, if they are read, the CA certificates.
 func (l *Listening) files() []string {
 	files := []string{l.CertFile, l.KeyFile}
-	if l.CAFile != "" {
+	if l.VerifyClients {
 		files = append(files, l.CAFile)
 	}
 	return files

@@ -125,6 +125,21 @@ func TestServerReadsAgain(t *testing.T) {
 	shows("after wrong settings", second)
 }
 
+// TestFilesThatAreNotNeeded: a listener that does not verify clients does not read its files again and again for
+// authorities that are not there.
+func TestFilesThatAreNotNeeded(t *testing.T) {
+	l := Listening{CertFile: "testdata/cert.pem", KeyFile: "testdata/clear.pem", CAFile: "testdata/none"}
+	wall := clock.NewMock()
+	s, err := NewServer(l, wall, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := s.now()
+	if wall.Add(lookEach); s.now() != first {
+		t.Error("files that have not changed are read again")
+	}
+}
+
 // TestClientCertificates: who may connect, with which certificate.
 func TestClientCertificates(t *testing.T) {
 	dir := t.TempDir()

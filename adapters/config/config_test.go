@@ -157,6 +157,8 @@ func TestNearest(t *testing.T) {
 		{"[couchdb]\nmax_document_sice = 1", "max_document_sice: no such key; the nearest is max_document_size"},
 		{"\n[replicatr]\nmax_jobs = 1", "line 2: [replicatr]: no such section; the nearest is [replicator]"},
 		{"[replicator]\npassword =", "[replicator] password = *****: must be a password"},
+		{"[front]\ncouchdb = http://u:p@couch", "[front] couchdb = *****: must be a URL like http://couch:5984"},
+		{"[local]\nurl = http://u:p@couch", "[local] url = *****: must be a URL like http://couch:5984"},
 	} {
 		if _, err := load(t, c.text); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %q", c.text, err, c.want)

@@ -38,12 +38,15 @@ var followKeys = config.Section[Follow]{
 		Name: "url", Says: "The CouchDB whose databases have replication documents; with databases.",
 		Kind: config.Kind[Follow]{
 			Takes: takesServer, Secret: true,
-			Get: func(f *Follow) string { return bare(f.URL.Reveal()) },
+			Get: func(f *Follow) string { return masked(f.URL.Reveal()) },
 			Set: func(f *Follow, v string) error {
 				u, err := url.Parse(v)
 				if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
 					u.RawQuery != "" || u.Fragment != "" {
 					return fmt.Errorf("must be %s", takesServer)
+				}
+				if password, _ := u.User.Password(); password == Masked {
+					return fmt.Errorf("must be %s; %s stands for a password that is not shown", takesServer, Masked)
 				}
 				f.URL = spec.Hide(v)
 				return nil
@@ -99,18 +102,25 @@ var followKeys = config.Section[Follow]{
 	},
 }
 
-// bare is a URL without user and password, which parses.
-func bare(text string) string {
+// masked is a URL, which parses, with ***** for its password.
+func masked(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
 		return ""
 	}
+	login := ""
+	if u.User != nil {
+		login = url.User(u.User.Username()).String() + "@"
+	}
+	if _, has := u.User.Password(); has {
+		login = strings.TrimSuffix(login, "@") + ":" + Masked + "@"
+	}
 	u.User = nil
-	return strings.TrimSuffix(u.String(), "/")
+	return strings.Replace(strings.TrimSuffix(u.String(), "/"), "://", "://"+login, 1)
 }
 
-// isFollow reports whether [follow NAME] can be a section.
-func isFollow(section string) bool {
+// IsFollow reports whether a section is one of [follow NAME].
+func IsFollow(section string) bool {
 	name, is := strings.CutPrefix(section, followPrefix)
 	return is && !strings.Contains(name, "/") && docs.ValidName(name+"/x") == nil
 }

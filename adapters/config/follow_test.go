@@ -29,7 +29,7 @@ func TestFollow(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	values := c.Values()
-	if values["follow couch"]["url"] != "https://couch:6984" || values["follow other"]["auth"] != Masked ||
+	if values["follow couch"]["url"] != "https://adm:*****@couch:6984" || values["follow other"]["auth"] != Masked ||
 		values["follow couch"]["databases"] != "reps, a/b+c" {
 		t.Errorf("%v", values)
 	}
@@ -42,6 +42,7 @@ func TestFollow(t *testing.T) {
 		"[follow a]\nurl = http://x":            "[follow a] url and databases are needed both",
 		"[follow a]\ndatabases = x":             "[follow a] url and databases are needed both",
 		"[follow a]\nurl = s3cret":              "[follow a] url = *****: must be the URL of a server",
+		"[follow a]\nurl = http://u:*****@x":    "***** stands for a password that is not shown",
 		"[follow a]\nurl = http://x?y=1":        "must be the URL of a server",
 		"[follow a]\ndatabases = x,, y":         "[follow a] databases = x,, y: must be names of databases",
 		"[follow a]\ndatabases = x, x":          "each once",

@@ -241,8 +241,8 @@ func name(field func(*Config) *string, hint string) config.Kind[Config] {
 // couchdbURL accepts the address of a CouchDB.
 func couchdbURL(field func(*Config) *string) config.Kind[Config] {
 	return config.Kind[Config]{
-		Takes: front.TakesURL,
-		Get:   func(c *Config) string { return *field(c) },
+		Takes: front.TakesURL, Secret: true, // a wrong one may hold a password
+		Get: func(c *Config) string { return *field(c) },
 		Set: func(c *Config, v string) error {
 			if _, err := front.ParseURL(v); err != nil {
 				return err

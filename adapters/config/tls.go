@@ -48,7 +48,7 @@ var tlsKeys = config.Section[config.TLS]{
 // isSection reports whether there is a section of a name.
 func isSection(name string) bool {
 	profile, is := strings.CutPrefix(name, tlsPrefix)
-	return is && spec.IsTLSName(profile) || isFollow(name) || slices.Contains(Sections(), name)
+	return is && spec.IsTLSName(profile) || IsFollow(name) || slices.Contains(Sections(), name)
 }
 
 // setProfile sets a key of [tls NAME].

@@ -356,7 +356,9 @@ func (k *Keeper) forget(ctx context.Context, ids []ID) error {
 	if err := WriteFile(k.File, kept); err != nil {
 		return err
 	}
-	k.db.Ring.Set(k.File, kept, k.Encrypt)
+	if err := k.reload(ctx); err != nil {
+		return err
+	}
 	k.Logger.Info("secrets_keys_dropped", "file", k.File, "keys", strings.Join(Texts(ids), ", "))
 	return nil
 }

@@ -356,6 +356,28 @@ func TestRegisteredBeforeUse(t *testing.T) {
 	}
 }
 
+// TestDropReadsTheFile: a key that was written into the file since it was read last is registered before it seals.
+func TestDropReadsTheFile(t *testing.T) {
+	h := started(t, open(t, embedded.Options{}), keyFile(t))
+	newPlace(t, h.db).plant()
+	if err := h.Rekey(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	h.finish()
+	another := strings.Repeat("0a", seal.KeySize) + "\n"
+	if err := os.WriteFile(h.File, []byte(another+h.file()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if dropped, needed, err := h.Drop(context.Background()); len(dropped) != 1 || len(needed) != 0 || err != nil {
+		t.Fatalf("dropped %v, needed %v, %v", dropped, needed, err)
+	}
+	for _, k := range h.status().Keys {
+		if !k.InFile || !k.Needed {
+			t.Errorf("a key of the store and its file is %+v", k)
+		}
+	}
+}
+
 // TestRekeyOfAFleet: the file is the operators'. Two processes follow it, one after the other.
 func TestRekeyOfAFleet(t *testing.T) {
 	below, o, ctx := open(t, embedded.Options{}), keyFile(t), context.Background()

@@ -141,7 +141,7 @@ func printKey(out io.Writer, r coreconfig.Row, source string) {
 	}
 	fmt.Fprint(out, source)
 	line := strings.TrimSpace(r.Key + " = " + r.Value)
-	if r.Value == "" {
+	if r.Value == "" || strings.Contains(r.Value, config.Masked) {
 		line = ";" + line
 	}
 	fmt.Fprintf(out, "\n%s\n", line)

@@ -30,6 +30,22 @@ func writeFile(t *testing.T, text string) string {
 	return path
 }
 
+// TestPrintedPasswords: a password is commented out, so that what is printed sets none to its mask.
+func TestPrintedPasswords(t *testing.T) {
+	file := writeFile(t, "[chttpd_auth]\nsecret = s3cret\n[ssl]\npassword = s3cret\n[replicator]\npassword = s3cret\n"+
+		"[tls a]\npassword = s3cret\n[follow x]\nurl = http://u:s3cret@h:1\ndatabases = d\n"+
+		"[follow y]\nurl = http://h:2\ndatabases = d\nauth = {\"bearer\": \"s3cret\"}\n")
+	out, _ := printed(t, configCommand{Config: []string{file}})
+	if strings.Contains(out, "s3cret") || strings.Count(out, "*****\n")+strings.Count(out, ":*****@") != 6 {
+		t.Error(out)
+	}
+	for line := range strings.Lines(out) {
+		if strings.Contains(line, "*****") && line[0] != ';' {
+			t.Errorf("a line sets a password to its mask: %s", line)
+		}
+	}
+}
+
 // TestPrintedConfigurationIsAFile: what is printed, read again, sets every key to the printed value.
 func TestPrintedConfigurationIsAFile(t *testing.T) {
 	odd := writeFile(t, "[replicator]\ninterval = 1500\ncert_file = /c\nkey_file = /k\n"+

@@ -59,12 +59,14 @@ func (s *service) shareAll(ctx context.Context, c jobstore.Sharing) error {
 	return err
 }
 
-// shareKeys puts some keys of this node in force on all nodes, and no others: another node may have changed those. It
-// returns what was in force before.
-func (s *service) shareKeys(ctx context.Context, c config.Config, names []config.Name) (config.Config, error) {
+// changeStore does what a change of this node's configuration to c does in the store: it puts keys that hold for all
+// nodes in force there, and no others, which another node may have changed; and it has mirrors follow other databases.
+// It returns the configuration that takes this back.
+func (s *service) changeStore(ctx context.Context, c config.Config, ch relay.ConfigChange) (config.Config, error) {
 	was := c.Clone()
+	names := ch.Names()
 	names = slices.DeleteFunc(names, func(n config.Name) bool { return !coreconfig.HoldsForAll(n.Section, n.Key) })
-	if len(names) == 0 {
+	if len(names) == 0 && !config.IsFollow(ch.Section) {
 		return was, nil
 	}
 	if !s.ready() {
@@ -76,6 +78,9 @@ func (s *service) shareKeys(ctx context.Context, c config.Config, names []config
 	// A client that leaves must not leave behind a change in the store that is in no file.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTime)
 	defer cancel()
+	if len(names) == 0 {
+		return inForce(s), followOthers(ctx, s, c)
+	}
 	_, err := s.share(ctx, func(old jobstore.Sharing) (jobstore.Sharing, error) {
 		was = c.Clone()
 		was.Adopt(old)
@@ -129,7 +134,9 @@ func (s *service) put(c config.Config) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.config = c
-	s.outside.gates.Store(newGates(c))
+	outside := c
+	outside.Replicator.Parse.Local = s.started.Replicator.Parse.Local // which changes at the next start
+	s.outside.gates.Store(newGates(outside))
 	logLevel.Set(logLevels[c.LogLevel])
 	if s.loop != nil {
 		s.loop.Configure(c.Node)
@@ -204,6 +211,7 @@ func (s *service) ReloadConfig(ctx context.Context) error {
 	if err := s.configure(ctx, c); err != nil {
 		return err
 	}
+	tellSkipped(s.logger, c)
 	s.logger.Info("reloaded", "local", l.local.Names())
 	return nil
 }
@@ -222,20 +230,17 @@ func (s *service) ChangeConfig(ctx context.Context, ch relay.ConfigChange) (map[
 	if err != nil {
 		return nil, fmt.Errorf("the configuration is as before: %w", err)
 	}
-	was, err := s.shareKeys(ctx, c, ch.Names())
+	was, err := s.changeStore(ctx, c, ch)
 	if err != nil {
 		file.Discard()
 		return nil, err
 	}
 	if err := file.Place(); err != nil {
-		_, back := s.shareKeys(ctx, was, ch.Names())
+		_, back := s.changeStore(context.WithoutCancel(ctx), was, ch)
 		return nil, fmt.Errorf("the configuration is as before: %w", errors.Join(err, back))
 	}
 	s.layers = next
 	if err := s.put(c); err != nil {
-		return nil, err
-	}
-	if err := followOthers(ctx, s, c); err != nil {
 		return nil, err
 	}
 	return s.changedFrom(ctx, ch, before), nil

@@ -14,9 +14,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"couchrelay/adapters/config"
+	"couchrelay/adapters/web/relay"
 	"couchrelay/core/kv"
 )
 
@@ -279,12 +281,14 @@ func TestFilesThatCannotBeWritten(t *testing.T) {
 // ruinous is a store during whose transactions a directory vanishes once a draft lies in it.
 type ruinous struct {
 	store
-	dir string
+	dir   string
+	leave atomic.Pointer[context.CancelFunc] // of the client, which goes then, too
 }
 
-func (r ruinous) Begin(ctx context.Context, o kv.Options) kv.Transaction {
+func (r *ruinous) Begin(ctx context.Context, o kv.Options) kv.Transaction {
 	if drafts, _ := filepath.Glob(filepath.Join(r.dir, ".*")); len(drafts) > 0 {
 		_ = os.RemoveAll(r.dir)
+		(*r.leave.Load())()
 	}
 	return r.store.Begin(ctx, o)
 }
@@ -294,20 +298,29 @@ func TestFileThatCannotBePlaced(t *testing.T) {
 	r := newRig(t)
 	r.stop()
 	open, dir := r.open, filepath.Join(t.TempDir(), "gone")
-	r.open = func() store { return ruinous{open(), dir} }
+	db := &ruinous{dir: dir}
+	r.open = func() store { db.store = open(); return db }
 	r.start(config.Default())
 	r.want(200, "PUT", configURL+"replicator.shares/user:a", `"7"`)
 	path := r.svc.layers.path
 	r.svc.layers.path = filepath.Join(dir, "local.ini")
-	for _, key := range []string{"replicator.shares/user:a", "replicator.shares/user:b"} {
+	for _, ch := range []relay.ConfigChange{
+		{Section: "replicator.shares", Values: map[string]*string{"user:a": new("8")}},
+		{Section: "replicator.shares", Values: map[string]*string{"user:b": new("8")}},
+		{Section: "follow couch", Values: map[string]*string{"url": &r.source.url, "databases": new("jobs")}},
+	} {
 		if err := errors.Join(os.Mkdir(dir, 0o700), os.Link(path, r.svc.layers.path)); err != nil {
 			t.Fatal(err)
 		}
-		if status, reason := r.setting("PUT", key, `"8"`); status != 500 || !strings.Contains(reason, "is as before") {
-			t.Errorf("%s: %d %s", key, status, reason)
+		gone, leave := context.WithCancel(t.Context())
+		defer leave()
+		db.leave.Store(&leave)
+		if _, err := r.svc.ChangeConfig(gone, ch); err == nil || !strings.Contains(err.Error(), "is as before") {
+			t.Errorf("%s: %v", ch.Section, err)
 		}
 	}
 	r.svc.layers.path = path
+	r.want(404, "GET", "couch%2Fjobs%2F_replicator", "")
 	if told := r.want(200, "GET", configURL+"replicator.shares", ""); !maps.Equal(told, object{"user:a": "7"}) {
 		t.Errorf("%v", told)
 	}

@@ -119,11 +119,8 @@ func followAll(ctx context.Context, s *service, c config.Config) ([]config.Follo
 	return list, nil
 }
 
-// followOthers follows the databases of a configuration from now on.
+// followOthers follows the databases of a configuration from now on. The service must be prepared.
 func followOthers(ctx context.Context, s *service, c config.Config) error {
-	if !s.ready() {
-		return nil // the start does
-	}
 	list, err := followAll(ctx, s, c)
 	if err == nil {
 		s.follows.configure(list)

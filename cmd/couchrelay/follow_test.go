@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 
 	"couchrelay/adapters/config"
+	"couchrelay/adapters/web/relay"
 	"couchrelay/core/spec"
 )
 
@@ -100,4 +102,18 @@ func TestFollowReloaded(t *testing.T) {
 	r.want(200, "PUT", section, fmt.Sprintf(`{"url": %q, "databases": "jobs"}`, r.source.url))
 	r.await("the document", func() bool { return r.source.read(t, "jobs/bad")["_replication_state"] == "failed" })
 	r.want(200, "GET", "couch%2Fjobs%2F_replicator", "")
+}
+
+// TestFollowWithoutClient: a section whose client leaves is set and followed, or neither.
+func TestFollowWithoutClient(t *testing.T) {
+	r := newRig(t)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := r.svc.ChangeConfig(gone, relay.ConfigChange{Section: "follow couch", Values: map[string]*string{
+		"url": &r.source.url, "databases": new("jobs")}})
+	section, _ := r.call("GET", "_node/_local/_config/follow%20couch", "")
+	mirror, _ := r.call("GET", "couch%2Fjobs%2F_replicator", "")
+	if section != mirror || (err == nil) != (section == 200) {
+		t.Errorf("%v; the section is answered %d, its mirror %d", err, section, mirror)
+	}
 }

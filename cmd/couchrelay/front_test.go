@@ -107,3 +107,23 @@ func TestFrontLogin(t *testing.T) {
 		}
 	}
 }
+
+// TestFrontBehindProxy: a CouchDB behind a front is told from where and how a request comes as a trusted proxy says it,
+// and not as anybody else says it.
+func TestFrontBehindProxy(t *testing.T) {
+	r := newRig(t)
+	r.stop()
+	couch := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		hops := strings.Split(q.Header.Get("X-Forwarded-For"), ", ")
+		fmt.Fprint(w, q.Header["X-Forwarded-Proto"], " ", hops[len(hops)-1])
+	}))
+	t.Cleanup(couch.Close)
+	for trusted, want := range map[string]string{"127.0.0.1": "[https] 192.0.2.7", "192.0.2.9": "[http] 127.0.0.1"} {
+		r.start(frontOf(t, couch.URL, "couch_auth/url=none", "chttpd/trusted_proxies="+trusted))
+		_, answer := r.call("GET", "db", "", "X-Forwarded-For", "192.0.2.7", "X-Forwarded-Proto", "https")
+		if answer["text"] != want {
+			t.Errorf("with %s as a proxy: %v, want %s", trusted, answer["text"], want)
+		}
+		r.stop()
+	}
+}

@@ -43,6 +43,21 @@ func TestGates(t *testing.T) {
 	}
 }
 
+// TestOwnServerStays: the server of local names changes at the next start, and until then jobs reach the one that they
+// have been told.
+func TestOwnServerStays(t *testing.T) {
+	r := newRig(t)
+	r.stop()
+	r.start(frontOf(t, r.source.url))
+	own := r.svc.outside.gates.Load().of("joe", false).Own
+	if err := r.svc.put(frontOf(t, r.target.url)); err != nil {
+		t.Fatal(err)
+	}
+	if now := r.svc.outside.gates.Load().of("joe", false).Own; now != own || own.Port == 0 {
+		t.Errorf("jobs for local names go to %v, and may go to %v", own, now)
+	}
+}
+
 // TestGatesOfRequests: an admin's request may go to the machine itself, and that of an ordinary user may not, whatever
 // user it names.
 func TestGatesOfRequests(t *testing.T) {

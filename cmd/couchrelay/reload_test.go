@@ -2,10 +2,15 @@ package main
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"couchrelay/adapters/config"
+	"couchrelay/adapters/web/relay"
 	"couchrelay/core/kv"
 )
 
@@ -22,16 +27,22 @@ func (s silentStore) Begin(ctx context.Context, o kv.Options) kv.Transaction {
 	return s.store.Begin(ctx, o)
 }
 
-// TestReloadWithoutStore: a reload by a signal ends although the store does not answer, so that the node can be put
-// into maintenance then.
-func TestReloadWithoutStore(t *testing.T) {
-	t.Parallel()
+// newSilentRig is a service whose store does not answer any more.
+func newSilentRig(t *testing.T) *rig {
 	r := newRig(t)
 	s, open := silentStore{silent: &atomic.Bool{}}, r.open
 	r.open = func() store { s.store = open(); return s }
 	r.restartAs("0123456789abcdef")
 	s.silent.Store(true)
-	defer s.silent.Store(false)
+	t.Cleanup(func() { s.silent.Store(false) })
+	return r
+}
+
+// TestReloadWithoutStore: a reload by a signal ends although the store does not answer, so that the node can be put
+// into maintenance then.
+func TestReloadWithoutStore(t *testing.T) {
+	t.Parallel()
+	r := newSilentRig(t)
 	ended := make(chan error, 1)
 	go func() { ended <- r.svc.ReloadConfig(context.Background()) }()
 	select {
@@ -41,5 +52,56 @@ func TestReloadWithoutStore(t *testing.T) {
 		}
 	case <-time.After(changeTime + 10*time.Second):
 		t.Error("the reload goes on for ever")
+	}
+}
+
+// TestChangeWithoutStore: a request that changes what is not in the store needs no store, and one that would have to
+// change something there changes nothing without it.
+func TestChangeWithoutStore(t *testing.T) {
+	t.Parallel()
+	r := newSilentRig(t)
+	change := func(section string, values map[string]*string) (err error) {
+		t.Helper()
+		ended := make(chan error, 1)
+		go func() {
+			_, err := r.svc.ChangeConfig(context.Background(), relay.ConfigChange{Section: section, Values: values})
+			ended <- err
+		}()
+		select {
+		case err = <-ended:
+		case <-time.After(changeTime + 10*time.Second):
+			t.Fatalf("the change of [%s] goes on for ever", section)
+		}
+		return err
+	}
+	err := change("couchdb", map[string]*string{"maintenance_mode": new("true")})
+	if err != nil || r.svc.MaintenanceMode() != "true" {
+		t.Errorf("maintenance: %v, %s", err, r.svc.MaintenanceMode())
+	}
+	err = change("follow couch", map[string]*string{"url": new("http://127.0.0.1:1"), "databases": new("jobs")})
+	if err == nil || len(inForce(r.svc).Follow) != 0 || len(r.svc.layers.local) != 1 {
+		t.Errorf("follow: %v, %v", err, r.svc.layers.local)
+	}
+}
+
+// TestReloadTellsWhatItSkips: what files have that means nothing here is told by a reload as it is by a start.
+func TestReloadTellsWhatItSkips(t *testing.T) {
+	r := newRig(t)
+	file := filepath.Join(t.TempDir(), "couchrelay.ini")
+	if err := os.WriteFile(file, []byte("[fabric]\na = 1\n[tls_partner]\nverify = false\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	files, err := config.Read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.svc.read = func() (layers, error) { return layers{files: files}, nil }
+	if err := r.svc.ReloadConfig(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"msg=config_skipped names=[fabric]", "msg=config_ignored name=[tls_partner]"} {
+		if !strings.Contains(r.log.String(), want) {
+			t.Errorf("the log has no %s", want)
+		}
 	}
 }

@@ -66,13 +66,7 @@ func (s *serveCommand) Run() error {
 		Unfolded: audit.Event})
 	defer flush()
 	logLevel.Set(logLevels[c.LogLevel])
-	if len(c.Skipped) > 0 {
-		logger.Info("config_skipped", "names", strings.Join(c.Skipped, ", "),
-			"detail", "they concern a database server, or cannot be done here")
-	}
-	for _, name := range c.Ignored {
-		logger.Warn("config_ignored", "name", name)
-	}
+	tellSkipped(logger, c)
 	doors, err := listen(c)
 	if err != nil {
 		return err

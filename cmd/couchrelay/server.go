@@ -26,8 +26,11 @@ func newServer(h http.Handler, l config.Limits, logger *slog.Logger) *http.Serve
 // newEntry returns the handler of all requests: the service, or a front that asks it about replications alone.
 func newEntry(couchDB string, own *service) (http.Handler, error) {
 	cors := func() config.CORS { return inForce(own).CORS }
+	bounded := func(h http.Handler) http.Handler {
+		return door.Bounded(limits(own), door.BehindProxies(limits(own), h))
+	}
 	if couchDB == "" {
-		return door.CORS(cors, door.Bounded(limits(own), own)), nil
+		return door.CORS(cors, bounded(own)), nil
 	}
 	couch, err := front.ParseURL(couchDB)
 	if err != nil {
@@ -36,7 +39,7 @@ func newEntry(couchDB string, own *service) (http.Handler, error) {
 	both := front.New(front.Options{
 		CouchDB: couch, Service: door.CORS(cors, own), Node: own.NodeName, Logger: own.logger,
 	})
-	return door.Bounded(limits(own), both), nil
+	return bounded(both), nil
 }
 
 // reportPanics logs the panics of a handler as errors and cuts the connection. net/http alone would log them

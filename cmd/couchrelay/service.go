@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -26,7 +27,6 @@ import (
 	"couchrelay/adapters/metrics"
 	"couchrelay/adapters/seal"
 	"couchrelay/adapters/web"
-	"couchrelay/adapters/web/door"
 	"couchrelay/adapters/web/login"
 	"couchrelay/adapters/web/relay"
 	coreconfig "couchrelay/core/config"
@@ -135,13 +135,10 @@ func assemble(db store, c config.Config, name string, log *eventlog.Writer, logg
 	if s.outside.trust, err = newTrust(c, s.telling); err != nil {
 		return nil, err
 	}
-	trust, err := s.outside.trust.Config("")
-	if err != nil {
-		return nil, err
-	}
 	store := jobstore.New(tuple.Subspace(tuple.Pack(c.KeyPrefix)), c.Replicator)
 	s.login, err = login.New(login.Options{
-		DB: s.db, Users: store.Docs, Secret: store.Keys.Secret, Clock: clock.New(), Logger: logger, TLS: trust,
+		DB: s.db, Users: store.Docs, Secret: store.Keys.Secret, Clock: clock.New(), Logger: logger,
+		TLS: func() (*tls.Config, error) { return s.outside.trust.Config("") },
 	}, c.Admins, c.Auth)
 	if err != nil {
 		return nil, err
@@ -221,7 +218,7 @@ func (s *service) serve(store *jobstore.Store) {
 			return client.Pauses()
 		},
 	}
-	h, scrapes := door.BehindProxies(limits(s), relay.New(o)), relay.NewScrapes(o)
+	h, scrapes := relay.New(o), relay.NewScrapes(o)
 	s.handlers.all.Store(&h)
 	s.handlers.scrapes.Store(&scrapes)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"strings"
@@ -56,6 +57,17 @@ func readLayers(files config.Config, path string, last func(*config.Config) erro
 		return l, fmt.Errorf("local configuration %s: %w", path, err)
 	}
 	return l, nil
+}
+
+// tellSkipped logs what a configuration has that means nothing here, so that nothing is ignored silently.
+func tellSkipped(logger *slog.Logger, c config.Config) {
+	if len(c.Skipped) > 0 {
+		logger.Info("config_skipped", "names", strings.Join(c.Skipped, ", "),
+			"detail", "they concern a database server, or cannot be done here")
+	}
+	for _, name := range c.Ignored {
+		logger.Warn("config_ignored", "name", name)
+	}
 }
 
 // errEdited answers a change that would write over an edited file.

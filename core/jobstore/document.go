@@ -19,7 +19,7 @@ import (
 // Writer is the user that writes documents.
 type Writer struct {
 	Name  string // empty without a login
-	Admin bool   // may write documents of other owners
+	Admin bool   // may write documents of other owners: of the server, or of the database
 	Roles []string
 	// order marks who gives an order about a document: that is no write of its own, so whose the document is and what
 	// its job may do stay as they are.
@@ -28,10 +28,13 @@ type Writer struct {
 	forOthers bool
 }
 
+// ofServer reports whether the writer is a server admin.
+func (by Writer) ofServer() bool { return slices.Contains(by.Roles, "_admin") }
+
 // answersFor reports whether a replication is a server admin's: its owner is the writer, or was one when it was written
 // before. An order has an admin's rights to write, whoever gives it, so it makes nobody an admin.
 func (by Writer) answersFor(rep, before *spec.Replication) bool {
-	if !slices.Contains(by.Roles, "_admin") || rep.Owner == "" {
+	if !by.ofServer() || rep.Owner == "" {
 		return false
 	}
 	return rep.Owner == by.Name && !by.order || before != nil && before.User.Admin && before.Owner == rep.Owner
@@ -170,7 +173,7 @@ func (s *Store) validate(next *docs.Document, replicated bool, by Writer) (*cont
 	if next.Deleted {
 		return c, nil
 	}
-	if err := MayRefer(spec.ReferencesIn(c.body), by.Admin && !by.forOthers); err != nil {
+	if err := MayRefer(spec.ReferencesIn(c.body), by.ofServer() && !by.forOthers); err != nil {
 		return nil, docs.Forbidden(err.Error())
 	}
 	if stateOf(c.body) == string(Failed) {
@@ -182,11 +185,11 @@ func (s *Store) validate(next *docs.Document, replicated bool, by Writer) (*cont
 	return c, nil
 }
 
-// MayRefer returns an error for the names of secrets in a replication, unless it is an admin's: whoever may name a
-// secret and a server may read the secret. It holds for documents in any state: an order may have them run.
+// MayRefer returns an error for the names of secrets in a replication, unless it is a server admin's: whoever may name
+// a secret and a server may read the secret. It holds for documents in any state: an order may have them run.
 func MayRefer(names []string, admin bool) error {
 	if len(names) > 0 && !admin {
-		return fmt.Errorf("only admins may name secrets of the service, as `%s`", names[0])
+		return fmt.Errorf("only server admins may name secrets of the service, as `%s`", names[0])
 	}
 	return nil
 }
@@ -269,14 +272,14 @@ func (w *writing) follow(id string, written *content, now instant.Time) error {
 	if err != nil { // a replicated revision, or one that was written when other rules held
 		return w.putFailed(jobID, rec, c, err.Error(), now)
 	}
-	if db.Follows != "" && !db.Trusted {
-		rep.Owner = "" // whoever may write there can name any
-	}
 	var before *spec.Replication
 	if old != nil {
 		if before, err = s.Spec(tx, jobID); err != nil {
 			return err
 		}
+	}
+	if !w.believes(rep, before) {
+		rep.Owner = ""
 	}
 	rep.User.Admin = w.by.answersFor(rep, before)
 	if old != nil && !old.State.Terminal() {
@@ -290,6 +293,19 @@ func (w *writing) follow(id string, written *content, now instant.Time) error {
 	}
 	rep.DocID = id // the body has none
 	return s.put(tx, jobID, rec, rep, now)
+}
+
+// believes reports whether a job may have the rights of the owner that its document names. What a server admin writes
+// is believed. An admin of the database can name any owner, others have no rights to give, and an order leaves what
+// there was.
+func (w *writing) believes(rep, before *spec.Replication) bool {
+	switch {
+	case w.db.Follows != "":
+		return w.db.Trusted
+	case w.by.order:
+		return before != nil && before.Owner == rep.Owner
+	}
+	return w.by.ofServer()
 }
 
 // retell notes whose the job of a document or request is, and which fields there mean nothing. It goes on as it is.

@@ -97,7 +97,7 @@ func TestRecreatedBeforeSwept(t *testing.T) {
 
 const simple = `{"source":"http://u:p@h/a","target":"http://h/b"}`
 
-var admin = Writer{Name: "adm", Admin: true}
+var admin = Writer{Name: "adm", Admin: true, Roles: []string{"_admin"}}
 
 var crash = replication.End{Cause: replication.Crashed, Trouble: replication.Trouble{Error: "db_not_found", Reason: "could not open http://h/a/"}}
 
@@ -195,9 +195,9 @@ func TestRefusedDocuments(t *testing.T) {
 func TestOwner(t *testing.T) {
 	b := newBench(t)
 	b.put("forged", strings.Replace(simple, "}", `,"user_ctx":{"name":"root"}}`, 1), Writer{Name: "eve"})
-	// Where a job may connect depends on the owner, and not on a name that the document gives.
+	// Where a job may connect depends on what its writer may do, and not on a name that the document gives.
 	rep := get(b, func(tx kv.Tx) (*spec.Replication, error) { return b.s.Spec(tx, jobID("forged")) })
-	if rep.DocID != "forged" || rep.Owner != "eve" {
+	if rep.DocID != "forged" || rep.Owner != "" || b.record(jobID("forged")).User != "eve" {
 		t.Errorf("replication of document %q, owner %q", rep.DocID, rep.Owner)
 	}
 	b.put("r", simple, Writer{Name: "joe"})

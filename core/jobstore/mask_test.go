@@ -45,12 +45,21 @@ func TestOnlyAdminsNameSecrets(t *testing.T) {
 	const body = `{"source":{"url":"http://h/a","auth":{"basic":{"username":"u","password":{"secret":"s"}}}},` +
 		`"target":"http://h/b"}`
 	b := newBench(t)
-	refusal := b.put("r", body, Writer{Name: "joe"})
-	if refusal == nil || refusal.Kind != docs.Denied || !strings.Contains(refusal.Reason, "`s`") {
-		t.Errorf("joe: %v", refusal)
+	others := []Writer{{Name: "joe"}, {Name: "joe", Admin: true}} // the second is an admin of the database
+	for _, by := range others {
+		refusal := b.put("r", body, by)
+		if refusal == nil || refusal.Kind != docs.Denied || !strings.Contains(refusal.Reason, "`s`") {
+			t.Errorf("%+v: %v", by, refusal)
+		}
 	}
 	if refusal := b.put("r", body, admin); refusal != nil {
 		t.Fatal(refusal)
+	}
+	for _, moved := range []string{body, strings.Replace(body, `{"secret":"s"}`, `"*****"`, 1)} {
+		moved = strings.Replace(moved, "http://h/b", "http://h/c", 1)
+		if refusal := b.put("r", moved, others[1]); refusal == nil || refusal.Kind != docs.Denied {
+			t.Errorf("%s: %v", moved, refusal)
+		}
 	}
 	source := b.accept().Replication.Source
 	if source.Credentials.Password.Reference() != "s" || !strings.Contains(b.doc("r"), `{"secret":"s"}`) {

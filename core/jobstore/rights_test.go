@@ -88,3 +88,54 @@ func TestOrdersGiveNoRights(t *testing.T) {
 		}
 	}
 }
+
+// TestNamedOwners: a job has the rights of the owner that its document names if a server admin wrote it. An admin of
+// the database can name any owner, and an order to run it again believes it no more.
+func TestNamedOwners(t *testing.T) {
+	const a = `{"source":"http://h/a","target":"http://h/b"}`
+	const adms = `{"source":"http://h/c","target":"http://h/b","owner":"adm"}`
+	const ended = `{"source":"http://h/d","target":"http://h/b","owner":"adm","_replication_state":"failed"}`
+	ofDB, root := Writer{Name: "joe", Admin: true}, Writer{Name: "root", Admin: true, Roles: admin.Roles}
+	type write struct {
+		body string
+		by   Writer
+	}
+	for name, c := range map[string]struct {
+		writes []write
+		want   string
+	}{
+		"an admin's":                     {[]write{{a, admin}}, "adm"},
+		"an admin's for another":         {[]write{{adms, root}}, "adm"},
+		"of an admin of the database":    {[]write{{adms, ofDB}}, ""},
+		"edited by one":                  {[]write{{a, admin}, {adms, ofDB}}, ""},
+		"ended by one":                   {[]write{{a, admin}, {ended, ofDB}}, ""},
+		"of a user with an admin's name": {[]write{{a, Writer{Name: "adm"}}}, ""},
+	} {
+		b, id := newBench(t), jobID("r")
+		owner := func() string {
+			rep := get(b, func(tx kv.Tx) (*spec.Replication, error) { return b.s.Spec(tx, id) })
+			if rep == nil {
+				return ""
+			}
+			return rep.Owner
+		}
+		for _, w := range c.writes {
+			if refusal := b.put("r", w.body, w.by); refusal != nil {
+				t.Fatalf("%s: %v", name, refusal)
+			}
+		}
+		if got := owner(); got != c.want {
+			t.Errorf("%s: it has the rights of %q", name, got)
+		}
+		if !b.record(id).State.Terminal() {
+			w := b.accept()
+			b.end(w, func(h Owned) error { return h.Fail(crash.Trouble, Turn{Place: w.Place}) })
+		}
+		if changed, obstacle := b.retry(id); !changed || obstacle != "" {
+			t.Fatalf("%s: the job does not run again: %s", name, obstacle)
+		}
+		if got := owner(); got != c.want {
+			t.Errorf("%s: it runs again with the rights of %q", name, got)
+		}
+	}
+}

@@ -54,6 +54,7 @@ func (p *Policy) Host(host string, port uint16) error {
 
 // Address checks a connection to an address that host has, or is.
 func (p *Policy) Address(host string, addr netip.Addr, port uint16) error {
+	given := addr.Unmap().WithZone("")
 	addr, name := embedded(addr), canonical(host)
 	shown := host
 	if _, is := literal(host); is {
@@ -61,8 +62,10 @@ func (p *Policy) Address(host string, addr netip.Addr, port uint16) error {
 	} else {
 		shown += " (" + addr.String() + ")"
 	}
-	if r := p.Deny.find(name, addr, port); r != nil {
-		return &Refusal{shown, "endpoint_deny has " + r.String()}
+	for _, a := range []netip.Addr{addr, given} { // a rule may also name a network that translates addresses
+		if r := p.Deny.find(name, a, port); r != nil {
+			return &Refusal{shown, "endpoint_deny has " + r.String()}
+		}
 	}
 	if p.Guarded && isGuarded(addr) && !p.Allow.opens(addr, port) && p.Own != (Server{canonical(host), port}) {
 		return &Refusal{shown, guardRule}

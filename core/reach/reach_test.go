@@ -68,6 +68,12 @@ func TestPolicy(t *testing.T) {
 		{"localhost", "", user, "localhost", "127.0.0.1", 80, "kept away"},
 		{"*", "", user, "127.0.0.1", "", 80, "kept away"},
 
+		// A network that stands for addresses of IPv4 is denied as it is written, too.
+		{"", "64:ff9b::/96", admin, "db.test", "64:ff9b::cb00:7105", 80, "endpoint_deny has 64:ff9b::/96"},
+		{"", "::/0", admin, "64:ff9b::cb00:7105", "", 80, "endpoint_deny has ::/0"},
+		{"", "::/0, 64:ff9b::/96", admin, "db.test", "203.0.113.5", 80, ""},
+		{"", "::/0", admin, "db.test", "::ffff:203.0.113.5", 80, ""},
+
 		// Who may go where endpoint_allow has rules.
 		{"*.example.com", "", user, "db.example.com", "203.0.113.5", 80, ""},
 		{"*.example.com", "", user, "DB.Example.COM.", "203.0.113.5", 80, ""},

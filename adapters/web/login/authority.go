@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
 	"sync"
@@ -37,13 +38,26 @@ type answer struct {
 
 const (
 	maxAnswers   = 10_000
-	maxAuthority = 1 << 20     // bytes of an answer
-	downPause    = time.Second // in which a CouchDB that did not answer is not asked again
+	maxAuthority = 1 << 20          // bytes of an answer
+	connectTime  = 30 * time.Second // for a connection with TLS
+	downPause    = time.Second      // in which a CouchDB that did not answer is not asked again
 )
 
-func newClient(config *tls.Config) *http.Client {
+// newClient returns what asks the CouchDB. Each connection with TLS is made by the settings of that moment.
+func newClient(settings func() (*tls.Config, error)) *http.Client {
+	t := &http.Transport{MaxIdleConnsPerHost: 20, IdleConnTimeout: time.Minute}
+	if settings != nil {
+		t.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			config, err := settings()
+			if err != nil {
+				return nil, err
+			}
+			d := tls.Dialer{NetDialer: &net.Dialer{Timeout: connectTime}, Config: config}
+			return d.DialContext(ctx, network, address)
+		}
+	}
 	return &http.Client{
-		Transport:     &http.Transport{TLSClientConfig: config, MaxIdleConnsPerHost: 20, IdleConnTimeout: time.Minute},
+		Transport:     t,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }

@@ -1,8 +1,12 @@
 package login
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -213,5 +217,27 @@ func TestAuthorityAsksToWait(t *testing.T) {
 	before := a.asked.Load()
 	if w := r.ask("GET /who", "Authorization", basic("ann", "3")); w.Code != 429 || a.asked.Load() != before {
 		t.Errorf("%d, asked %t", w.Code, a.asked.Load() != before)
+	}
+}
+
+// TestAuthorityWithNewCertificates: a connection to the CouchDB that knows the users is made by the certificates that
+// are trusted then, which change while the service runs.
+func TestAuthorityWithNewCertificates(t *testing.T) {
+	couch := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"ok":true,"userCtx":{"name":"ann","roles":["dev"]},"info":{}}`)
+	}))
+	t.Cleanup(couch.Close)
+	couch.Config.ErrorLog = log.New(io.Discard, "", 0)
+	r := newRig(t, "couch_auth/url="+couch.URL)
+	trusted := &tls.Config{RootCAs: x509.NewCertPool()}
+	r.asked.client = newClient(func() (*tls.Config, error) { return trusted, nil })
+	if got := r.ask("GET /who", "Authorization", basic("ann", "secret")); got.Code != 503 {
+		t.Errorf("with a certificate that is not trusted: %d %s", got.Code, got.Body)
+	}
+	trusted = &tls.Config{RootCAs: x509.NewCertPool()}
+	trusted.RootCAs.AddCert(couch.Certificate())
+	r.clock.Add(downPause)
+	if got := r.ask("GET /who", "Authorization", basic("ann", "secret")); got.Code != 200 {
+		t.Errorf("with one that is: %d %s", got.Code, got.Body)
 	}
 }

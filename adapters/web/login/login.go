@@ -33,7 +33,8 @@ type Options struct {
 	Secret []byte
 	Clock  clock.Clock
 	Logger *slog.Logger
-	TLS    *tls.Config // for connections to the CouchDB that knows the users; nil for the system's
+	// TLS returns the settings of a connection to the CouchDB that knows the users; nil stands for the system's.
+	TLS func() (*tls.Config, error)
 }
 
 // Login knows the users. Its methods may be called at the same time.
