@@ -117,7 +117,7 @@ func (c *checking) others() []check.Section {
 			}
 			return ""
 		}),
-		numbers(k.Shares), numbers(k.Usage), numbers(k.Tail), numbers(k.Virtual),
+		numbers(k.Shares), numbers(k.Usage), numbers(k.Tail), numbers(k.Virtual), numbers(k.Floor),
 		anything(k.Reindex), anything(k.Border),
 	}
 }

@@ -35,6 +35,7 @@
 //	("weights", account)     by how much the weights of these jobs exceed the default each, all together
 //	("tail", account)        the tag of the account's next job (policies that need it)
 //	("virtual")              the greatest tag that got a slot (likewise)
+//	("floor")                the greatest tag at which the tags of an account began (likewise)
 //
 // Times are microseconds since 1970. Counters, shares, usage and tags are 8 bytes, little-endian, as atomic
 // additions and maxima need them; "order" is JSON.

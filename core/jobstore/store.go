@@ -49,7 +49,7 @@ type Keys struct {
 	Schema, UUID, Secret         []byte
 	Spec, Claim, Expire, Dropped tuple.Subspace
 	Held, Lifted                 tuple.Subspace
-	Order, Virtual               []byte
+	Order, Virtual, Floor        []byte
 	Refused, Retry               tuple.Subspace
 	accountKeys
 	indexKeys
@@ -69,7 +69,7 @@ func KeysBelow(root tuple.Subspace) Keys {
 		Spec: root.Sub("spec"), Claim: root.Sub("claim"), Expire: root.Sub("expire"), Dropped: root.Sub("dropped"),
 		Held: root.Sub("hold"), Lifted: root.Sub("lifted"),
 		Refused: root.Sub("refused"), Retry: root.Sub("retry"),
-		Order: root.Pack("order"), Virtual: root.Pack("virtual"),
+		Order: root.Pack("order"), Virtual: root.Pack("virtual"), Floor: root.Pack("floor"),
 		accountKeys: accountKeys{
 			Shares: root.Sub("shares"), Usage: root.Sub("usage"), Count: root.Sub("count"), Tail: root.Sub("tail"),
 			Weights: root.Sub("weights"),
