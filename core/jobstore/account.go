@@ -211,14 +211,20 @@ type Demand struct {
 	Jobs    int64
 }
 
+// demandPages is how many times as many accounts Demands looks at as it tells: an account that had jobs keeps its row
+// for a while.
+const demandPages = 10
+
 // Demands reads the demands of the first accounts, up to limit, in the order of their names, and how many jobs
-// there are in all. Give a snapshot reader: every new job writes a counter.
+// there are in all. It looks at a bounded number of accounts, and may tell none where many have no jobs. Give a
+// snapshot reader: every new job writes a counter.
 func Demands(r kv.Reader, s *Store, limit int) (list []Demand, total int64, err error) {
 	c, err := s.Jobs.Counts(r)
 	if err != nil {
 		return nil, 0, err
 	}
-	for at := s.Keys.Count.Range(); len(list) < limit; {
+	at := s.Keys.Count.Range()
+	for page := 0; page < demandPages && len(list) < limit; page++ {
 		rows, err := r.GetRange(at, kv.RangeOptions{Limit: limit})
 		if err != nil {
 			return nil, 0, err
@@ -228,7 +234,7 @@ func Demands(r kv.Reader, s *Store, limit int) (list []Demand, total int64, err 
 			if err := s.Keys.Count.Scan(row.Key, &d.Account); err != nil {
 				return nil, 0, fmt.Errorf("%w: %w", jobs.ErrCorrupt, err)
 			}
-			if d.Jobs > 0 && len(list) < limit { // an account that had jobs keeps its row
+			if d.Jobs > 0 && len(list) < limit {
 				list = append(list, d)
 			}
 		}

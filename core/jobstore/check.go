@@ -118,7 +118,7 @@ func (c *checking) others() []check.Section {
 			return ""
 		}),
 		numbers(k.Shares), numbers(k.Usage), numbers(k.Tail), numbers(k.Virtual), numbers(k.Floor),
-		anything(k.Reindex), anything(k.Border),
+		anything(k.Reindex), anything(k.Swept), anything(k.Border),
 	}
 }
 

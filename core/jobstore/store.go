@@ -48,6 +48,7 @@ type Keys struct {
 	Docs                         tuple.Subspace
 	Schema, UUID, Secret         []byte
 	Spec, Claim, Expire, Dropped tuple.Subspace
+	Swept                        tuple.Subspace
 	Held, Lifted                 tuple.Subspace
 	Order, Virtual, Floor        []byte
 	Refused, Retry               tuple.Subspace
@@ -67,7 +68,8 @@ func KeysBelow(root tuple.Subspace) Keys {
 		Jobs: jobs.KeysBelow(root.Sub("jobs"), jobType), Docs: root.Sub("docs"),
 		Schema: root.Pack("schema"), UUID: root.Pack("uuid"), Secret: root.Pack("secret"),
 		Spec: root.Sub("spec"), Claim: root.Sub("claim"), Expire: root.Sub("expire"), Dropped: root.Sub("dropped"),
-		Held: root.Sub("hold"), Lifted: root.Sub("lifted"),
+		Swept: root.Sub("swept"),
+		Held:  root.Sub("hold"), Lifted: root.Sub("lifted"),
 		Refused: root.Sub("refused"), Retry: root.Sub("retry"),
 		Order: root.Pack("order"), Virtual: root.Pack("virtual"), Floor: root.Pack("floor"),
 		accountKeys: accountKeys{
