@@ -33,6 +33,7 @@
 //	                         microseconds of slots that the worker's jobs had in the interval
 //	("swept", "usage" or "count")
 //	                         the account, and what follows in its key, up to which a sweep of these rows came
+//	("repairs")              how many sums were put right; see package check
 //	("count", account)       number of the account's jobs that are not over
 //	("weights", account)     by how much the weights of these jobs exceed the default each, all together
 //	("tail", account)        the tag of the account's next job (policies that need it)
