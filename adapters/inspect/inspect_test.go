@@ -202,12 +202,14 @@ func TestTwoRepairs(t *testing.T) {
 				}
 				return value, nil
 			}
-			second, err := Run(t.Context(), Options{DB: db, Root: root, Open: meanwhile, Repair: true, Tell: func(f Told) error {
+			twice := func(f Told) error {
 				if f.Repaired {
 					t.Errorf("%s was repaired twice: %s", f.Key, f.What)
 				}
 				return nil
-			}})
+			}
+			o := Options{DB: db, Root: root, Open: meanwhile, Repair: true, Tell: twice}
+			second, err := Run(t.Context(), o)
 			if err != nil || second.Repaired != 0 {
 				t.Errorf("the second: %+v, %v", second, err)
 			}

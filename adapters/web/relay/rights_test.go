@@ -51,8 +51,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// TestCursorNamesNoHiddenDocument: where a list goes on is told without the id of a document that the user does not see,
-// be it of one that is the next or of the last that was looked at.
+// TestCursorNamesNoHiddenDocument: where a list goes on is told without the id of a document that the user does not
+// see, be it of one that is the next or of the last that was looked at.
 func TestCursorNamesNoHiddenDocument(t *testing.T) {
 	s := newSite(t)
 	s.must('A', "PUT", "/_replicator", "")

@@ -88,8 +88,8 @@ func (v sight) sees(rec *jobstore.Record) bool {
 	return v.all || v.member[rec.Instance]
 }
 
-// goesOn is where a list goes on that came to a position. A database that the user does not see is passed as a whole: the
-// position would tell the id of one of its documents.
+// goesOn is where a list goes on that came to a position. A database that the user does not see is passed as a whole:
+// the position would tell the id of one of its documents.
 func (v sight) goesOn(p jobstore.Position, descending bool) jobstore.Position {
 	prefix := p.Database()
 	if v.all || prefix == "" || v.member[prefix] {
