@@ -40,6 +40,12 @@ func (f *foreseen) order(account string) {
 	f.ranges = append(f.ranges, k.Usage.Sub(account).Range())
 }
 
+// turn adds what the end of a turn reads of all accounts.
+func (f *foreseen) turn() {
+	k := f.s.Keys
+	f.keys = append(f.keys, k.Order, k.Reindex, k.Virtual, k.Floor)
+}
+
 // document adds the document that a job belongs to, if it belongs to one.
 func (f *foreseen) document(jobID string) {
 	prefix, docID, found := strings.Cut(jobID, "|")
