@@ -1,6 +1,7 @@
 package jobstore
 
 import (
+	"bytes"
 	"fmt"
 
 	"couchrelay/core/instant"
@@ -119,8 +120,8 @@ func (i idle) nextRows(name string, space tuple.Subspace) ([]kv.KeyValue, error)
 	if err != nil {
 		return nil, err
 	}
-	if last != nil {
-		at.Begin = kv.KeyAfter(append(space.Begin(len(last)), last...))
+	if begin := append(space.Begin(len(last)), last...); bytes.Compare(begin, at.End) < 0 && last != nil {
+		at.Begin = kv.KeyAfter(begin)
 	}
 	rows, err := i.tx.Snapshot().GetRange(at, kv.RangeOptions{Limit: i.limit})
 	switch {

@@ -40,7 +40,8 @@ func TestIdleAccountsAreForgotten(t *testing.T) {
 	b.now = b.now.Add(100 * time.Hour)
 	b.charge(10, "user:d", "w1", b.now)
 	b.do(func(tx kv.Tx) error { tx.Max(b.s.Keys.Floor, uint64(time.Minute.Microseconds())); return nil })
-	b.do(func(tx kv.Tx) error { tx.Max(b.s.Keys.Tail.Pack("user:c"), 1<<40); return nil }) // it is ahead
+	b.do(func(tx kv.Tx) error { tx.Max(b.s.Keys.Tail.Pack("user:c"), 1<<40); return nil })        // it is ahead
+	b.do(func(tx kv.Tx) error { tx.Set(b.s.Keys.Swept.Pack("usage"), []byte{0xff}); return nil }) // no place
 	for range 10 {
 		b.do1(func(tx kv.Tx) error { return sweepAccounts(b.s, tx, b.now, 2) })
 	}
