@@ -82,6 +82,7 @@ type pass struct {
 	held     []check.Finding // doubtful ones
 	still    bool            // nothing has changed during the pass
 	repaired int64
+	repairs  int64 // of sums, by all before the pass and by this one
 }
 
 // maxHeld bounds how many doubtful findings are kept until it is known whether they count.
@@ -101,6 +102,10 @@ func (p *pass) run(ctx context.Context) error {
 	before, err := p.mark(ctx)
 	if err != nil {
 		return err
+	}
+	err = p.read(ctx, func(r kv.Reader) (err error) { p.repairs, err = check.Repairs(r, p.Root); return err })
+	if err != nil {
+		return fmt.Errorf("read the store: %w", err)
 	}
 	c := whole.New(p.Root, p.Open, atOnce, p.Beside...)
 	for done := false; !done; {
@@ -158,16 +163,12 @@ func (p *pass) transaction(ctx context.Context, f func(kv.Reader) error) error {
 
 var background = kv.Options{Priority: kv.PriorityBatch, Tag: "check"}
 
-// mend repairs a finding. A sum is tried once: after an unknown result the difference could be added twice.
+// mend repairs a finding.
 func (p *pass) mend(ctx context.Context, f *check.Finding) (bool, error) {
-	if !f.Once() {
-		return kv.RunWith(ctx, p.DB, background, func(tx kv.Tx) (bool, error) { return check.Mended(tx, f) })
-	}
-	tx := p.DB.Begin(ctx, background)
-	defer tx.Cancel()
-	mended, err := check.Mended(tx, f)
-	if err == nil {
-		err = tx.Commit()
+	mended, err := kv.RunWith(ctx, p.DB, background,
+		func(tx kv.Tx) (bool, error) { return check.Mended(tx, f, p.repairs) })
+	if mended && err == nil && f.OfSum() {
+		p.repairs++
 	}
 	return mended, err
 }

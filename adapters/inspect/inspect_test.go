@@ -187,6 +187,39 @@ func TestRepairUnderLoad(t *testing.T) {
 	}
 }
 
+// TestTwoRepairs: a check that has read the store repairs nothing a second time that another one repairs meanwhile.
+func TestTwoRepairs(t *testing.T) {
+	for name, db := range stores(t) {
+		t.Run(name, func(t *testing.T) {
+			s := filled(t, db)
+			damage(t, db, s.Keys)
+			values := 0
+			meanwhile := func(_, value []byte) ([]byte, error) {
+				if values++; values == 10 {
+					if got := look(t, db, true, nil); !got.Sound {
+						t.Errorf("the first: %+v", got)
+					}
+				}
+				return value, nil
+			}
+			twice := func(f Told) error {
+				if f.Repaired {
+					t.Errorf("%s was repaired twice: %s", f.Key, f.What)
+				}
+				return nil
+			}
+			o := Options{DB: db, Root: root, Open: meanwhile, Repair: true, Tell: twice}
+			second, err := Run(t.Context(), o)
+			if err != nil || second.Repaired != 0 {
+				t.Errorf("the second: %+v, %v", second, err)
+			}
+			if got := look(t, db, false, nil); !got.Sound {
+				t.Errorf("after the second: %+v", got)
+			}
+		})
+	}
+}
+
 // TestEndOfCheck: a check ends with its context, and with an error of who hears of it.
 func TestEndOfCheck(t *testing.T) {
 	db := stores(t)["at once"]

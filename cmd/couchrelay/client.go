@@ -112,11 +112,25 @@ func (r *remote) fetch(method, path string, query url.Values, body any) ([]byte,
 		return nil, r.explain(ctx, err)
 	}
 	defer resp.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
+	raw, err := readAtMost(resp.Body, maxAnswer)
+	switch {
+	case errors.Is(err, errLongAnswer):
+		return nil, err
+	case err != nil:
 		return nil, r.explain(ctx, err)
 	}
 	return read(q, resp, raw)
+}
+
+var errLongAnswer = errors.New("the answer is too long")
+
+// readAtMost reads an answer, unless it is longer than some bytes.
+func readAtMost(body io.Reader, most int64) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(body, most+1))
+	if err == nil && int64(len(raw)) > most {
+		return nil, fmt.Errorf("%w: more than %d bytes", errLongAnswer, most)
+	}
+	return raw, err
 }
 
 // stream sends a request whose answer may take as long as it likes, and hands that on, unless it tells of an error.

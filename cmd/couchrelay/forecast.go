@@ -69,14 +69,24 @@ func queueIn(r kv.Reader, store *jobstore.Store, name string) (forecast.Queue, e
 			q.Nodes++
 		}
 	}
+	q.Accounts = accountsOf(list, total)
+	return q, nil
+}
+
+// accountsOf are the accounts that were read, and those of the other jobs, which have as many as these on the average.
+// Where none was read there is one.
+func accountsOf(list []jobstore.Demand, total int64) (accounts []forecast.Account) {
 	read := int64(0)
 	for _, d := range list {
-		q.Accounts = append(q.Accounts, forecast.Account{Name: d.Account, Jobs: d.Jobs})
+		accounts = append(accounts, forecast.Account{Name: d.Account, Jobs: d.Jobs})
 		read += d.Jobs
 	}
-	mean := max(1, read/max(1, int64(len(list))))
-	for ; read < total; read += mean {
-		q.Accounts = append(q.Accounts, forecast.Account{Name: "(others)", Jobs: min(mean, total-read)})
+	mean := max(1, total)
+	if len(list) > 0 {
+		mean = max(1, read/int64(len(list)))
 	}
-	return q, nil
+	for ; read < total; read += mean {
+		accounts = append(accounts, forecast.Account{Name: "(others)", Jobs: min(mean, total-read)})
+	}
+	return accounts
 }

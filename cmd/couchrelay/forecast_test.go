@@ -7,6 +7,7 @@ import (
 
 	"couchrelay/adapters/config"
 	"couchrelay/core/forecast"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 )
 
@@ -45,6 +46,19 @@ func TestForecastAgain(t *testing.T) {
 	n.svc.forecast(t.Context(), again)
 	if told() != 1 {
 		t.Error("a node that runs no jobs tells of them")
+	}
+}
+
+// TestAccountsOf: jobs of accounts that were not read are those of accounts with the mean, and of one if none was read.
+func TestAccountsOf(t *testing.T) {
+	for want, list := range map[string][]jobstore.Demand{
+		"[{(others) 7}]": nil,
+		"[{a 1} {b 3} {(others) 2} {(others) 1}]": {{Account: "a", Jobs: 1}, {Account: "b", Jobs: 3}},
+		"[{a 8}]": {{Account: "a", Jobs: 8}}, // one came meanwhile
+	} {
+		if got := fmt.Sprint(accountsOf(list, 7)); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 }
 

@@ -149,13 +149,30 @@ func (m *move) importAll() error {
 	if err != nil {
 		return err
 	}
+	if err := m.liftHolds(names); err != nil {
+		return err
+	}
+	m.say("taken over: the jobs come back within a minute")
+	return nil
+}
+
+// liftHolds lifts the holds of moves on databases. One that an operator had put there stays.
+func (m *move) liftHolds(names []string) error {
 	for _, name := range names {
-		err := m.remote.into("DELETE", holdsPath+"/database:"+url.PathEscape(name), nil, nil, nil)
+		path := holdsPath + "/database:" + url.PathEscape(name)
+		var hold struct{ Reason string }
+		err := m.remote.into("GET", path, nil, nil, &hold)
+		switch {
+		case err != nil:
+		case strings.HasPrefix(hold.Reason, importFrom), strings.HasPrefix(hold.Reason, exportTo):
+			err = m.remote.into("DELETE", path, nil, nil, nil)
+		default:
+			m.say("%s: the jobs stay behind a hold of another reason: %q", name, hold.Reason)
+		}
 		if err != nil && !isMissing(err) {
 			return err
 		}
 	}
-	m.say("taken over: the jobs come back within a minute")
 	return nil
 }
 
@@ -172,7 +189,7 @@ func (m *move) copyHere() (names []string, err error) {
 			}
 		}
 		if !m.stopped {
-			if err := m.hold(name, "import from "); err != nil {
+			if err := m.hold(name, importFrom); err != nil {
 				return nil, err
 			}
 		}
@@ -202,7 +219,7 @@ func (m *move) exportAll() error {
 	takeOver := m.TakeOver && !m.DryRun
 	if takeOver {
 		for _, name := range names {
-			if err := m.hold(name, "export to "); err != nil {
+			if err := m.hold(name, exportTo); err != nil {
 				return err
 			}
 		}
@@ -229,6 +246,12 @@ func (m *move) exportAll() error {
 	m.say("given back: the CouchDB runs the replications; the jobs here stay held")
 	return nil
 }
+
+// The reasons of holds begin with these.
+const (
+	importFrom = "import from "
+	exportTo   = "export to "
+)
 
 // hold keeps the jobs of a database here from running, unless this is only a try.
 func (m *move) hold(name, why string) error {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -83,6 +85,35 @@ func (m *move) page(from, to *remote, path string, rows []change) (int, error) {
 	if m.DryRun || len(wanted) == 0 {
 		return len(wanted), nil
 	}
+	return m.copy(from, to, path, wanted)
+}
+
+// copy copies revisions and returns their number: in two halves, and so on, if they are too large for one request or
+// answer. One that is too large alone counts as refused.
+func (m *move) copy(from, to *remote, path string, wanted []ref) (int, error) {
+	copied, err := m.copyAtOnce(from, to, path, wanted)
+	switch {
+	case !isTooLarge(err):
+		return copied, err
+	case len(wanted) == 1:
+		m.say("  %s is refused: %s", wanted[0].ID, err)
+		m.refused++
+		return 0, nil
+	}
+	half := len(wanted) / 2
+	if copied, err = m.copy(from, to, path, wanted[:half]); err != nil {
+		return copied, err
+	}
+	rest, err := m.copy(from, to, path, wanted[half:])
+	return copied + rest, err
+}
+
+func isTooLarge(err error) bool {
+	r, is := errors.AsType[*rejection](err)
+	return is && r.status == http.StatusRequestEntityTooLarge || errors.Is(err, errLongAnswer)
+}
+
+func (m *move) copyAtOnce(from, to *remote, path string, wanted []ref) (int, error) {
 	docs, err := revisions(from, path, wanted)
 	if err != nil || len(docs) == 0 {
 		return 0, err

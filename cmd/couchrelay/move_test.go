@@ -195,6 +195,22 @@ func TestTakeOverWithRefusals(t *testing.T) {
 	}
 }
 
+// TestTakeOverLeavesHolds: a take-over lifts its own holds, and not one that an operator had put on the database.
+func TestTakeOverLeavesHolds(t *testing.T) {
+	t.Parallel()
+	couch, r := pairToMove(t)
+	couch.want(201, "PUT", "team%2F_replicator", "")
+	r.want(201, "POST", "_scheduler/holds", `{"database":"_replicator","reason":"do not touch"}`)
+	said, err := r.shift(couch, true, takeOver)
+	if err != nil || !strings.Contains(said, `the jobs stay behind a hold of another reason: "do not touch"`) {
+		t.Errorf("taking over: %v\n%s", err, said)
+	}
+	holds := r.want(200, "GET", "_scheduler/holds", "")
+	if holds["total_rows"] != 1.0 || !strings.Contains(fmt.Sprint(holds), "do not touch") {
+		t.Errorf("after the take-over %v", holds)
+	}
+}
+
 // revOf is the revision of a document.
 func (r *rig) revOf(path string) string {
 	return fmt.Sprint(r.want(200, "GET", path, "")["_rev"])

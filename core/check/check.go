@@ -68,6 +68,12 @@ const (
 
 // New returns a Checker that has seen nothing.
 func New(o Options) *Checker {
+	own := Section{Space: repairsBelow(o.Root), Row: func(p *Page, key, value []byte) {
+		if len(value) != 8 {
+			p.Report(key, "a number has 8 bytes")
+		}
+	}}
+	o.Sections = append(slices.Clip(o.Sections), own)
 	c := &Checker{Options: o, limit: maxRows}
 	spaces := make([]kv.Range, len(o.Sections))
 	for i, s := range o.Sections {
@@ -342,6 +348,8 @@ func (p *Page) Doubt(key []byte, what string, m Mend) {
 // Sum reports a row whose number is not what was counted, and puts the difference right.
 func (p *Page) Sum(key []byte, got, want int64, what string) {
 	if got != want {
-		p.Doubt(key, what, Mend{What: "add the difference", Add: want - got, Sum: key})
+		p.Doubt(key, what, Mend{
+			What: "add the difference", Add: want - got, Sum: key, repairs: repairsBelow(p.Root),
+		})
 	}
 }

@@ -137,7 +137,7 @@ func TestFindings(t *testing.T) {
 		for _, f := range found {
 			texts = append(texts, f.Key+": "+f.What)
 			summed := f.Key == "sum"
-			if f.Mends() != (f.Repair != "") || f.Doubtful != (summed && !atOnce) || f.Once() != summed {
+			if f.Mends() != (f.Repair != "") || f.Doubtful != (summed && !atOnce) || f.OfSum() != summed {
 				t.Errorf("%+v", f)
 			}
 		}
@@ -188,7 +188,7 @@ func TestRepairAsFound(t *testing.T) {
 			_, found := b.found(false)
 			f := found[slices.IndexFunc(found, func(f check.Finding) bool { return f.What == what })]
 			b.do(change)
-			mended, err := kv.Run(t.Context(), b.db, func(tx kv.Tx) (bool, error) { return check.Mended(tx, &f) })
+			mended, err := kv.Run(t.Context(), b.db, func(tx kv.Tx) (bool, error) { return check.Mended(tx, &f, 0) })
 			if err != nil || mended == slices.Contains(follows, name) {
 				t.Errorf("%s, %s has changed: mended %v, %v", what, name, mended, err)
 			}
@@ -201,7 +201,8 @@ func TestRepairAsFound(t *testing.T) {
 	}
 }
 
-// TestRepairOfSum: a counter is raised by what it lacks, whatever was counted meanwhile.
+// TestRepairOfSum: a counter is raised by what it lacks, whatever was counted meanwhile, and once, whoever else repairs
+// what he has found before.
 func TestRepairOfSum(t *testing.T) {
 	b := newBench(t, 3, 4)
 	b.do(func(tx kv.Tx) { tx.Add(sum, 5) })
@@ -210,7 +211,13 @@ func TestRepairOfSum(t *testing.T) {
 	if len(found) != 1 {
 		t.Fatalf("%d findings", len(found))
 	}
-	b.do(func(tx kv.Tx) { check.Mended(tx, &found[0]) })
+	for n, want := range []bool{true, false} {
+		b.do(func(tx kv.Tx) {
+			if mended, err := check.Mended(tx, &found[0], 0); mended != want || err != nil {
+				t.Errorf("repair %d: %v, %v", n, mended, err)
+			}
+		})
+	}
 	if _, found := b.found(true); slices.ContainsFunc(found, func(f check.Finding) bool { return f.Key == "sum" }) {
 		t.Errorf("after the repair: %s", found[0].What)
 	}
@@ -289,7 +296,7 @@ func TestFailedRepair(t *testing.T) {
 	for fails := 1; ; fails++ {
 		tx := b.db.Begin(t.Context(), kv.Options{})
 		r := &counting{Reader: tx, fails: fails}
-		mended, err := check.Mended(readingBy{tx, r}, &found[0])
+		mended, err := check.Mended(readingBy{tx, r}, &found[0], 0)
 		tx.Cancel()
 		if r.reads < fails {
 			if err != nil || !mended || fails < 3 {

@@ -31,9 +31,10 @@ type Mend struct {
 	Set   []kv.KeyValue
 	Clear [][]byte
 	// Sum is a counter that is to be raised by Add. By how much a counter is wrong does not change with what it counts,
-	// so no row has to be as it was.
-	Sum []byte
-	Add int64
+	// so no row has to be as it was but repairs, which counts the sums that were put right.
+	Sum     []byte
+	Add     int64
+	repairs []byte
 }
 
 // Mends reports whether the row can be put right by what other rows say.
@@ -52,13 +53,19 @@ type span struct {
 }
 
 // Mended puts right what a finding says, and reports whether it did: if any row from which the finding follows has
-// changed since, it writes nothing. The transaction sees rows as they are stored. It must not be repeated after an
-// unknown result if the finding is about a sum; see Finding.Once.
-func Mended(tx kv.Tx, f *Finding) (bool, error) {
+// changed since, it writes nothing. The transaction sees rows as they are stored. A sum is put right only if so many
+// sums have been in all: those before the check began, see Repairs, and those that the caller has put right since. So
+// of two checks that find the same one adds the difference. A repetition after an unknown result does nothing then.
+func Mended(tx kv.Tx, f *Finding, repairs int64) (bool, error) {
 	if !f.Mends() {
 		return false, nil
 	}
 	if f.mend.Sum != nil {
+		row, err := tx.Get(f.mend.repairs)
+		if err != nil || kv.Counter(row) != repairs {
+			return false, err
+		}
+		tx.Add(f.mend.repairs, 1)
 		tx.Add(f.mend.Sum, f.mend.Add)
 		return true, nil
 	}
@@ -74,8 +81,16 @@ func Mended(tx kv.Tx, f *Finding) (bool, error) {
 	return true, nil
 }
 
-// Once reports whether the repair must not be tried again when its outcome is unknown.
-func (f *Finding) Once() bool { return f.mend.Sum != nil }
+// OfSum reports whether a sum is wrong.
+func (f *Finding) OfSum() bool { return f.mend.Sum != nil }
+
+func repairsBelow(root tuple.Subspace) []byte { return root.Pack("repairs") }
+
+// Repairs is how many sums were put right in a store so far. Read it before a check, or with that as of one moment.
+func Repairs(r kv.Reader, root tuple.Subspace) (int64, error) {
+	row, err := r.Get(repairsBelow(root))
+	return kv.Counter(row), err
+}
 
 // holds reports whether all rows are as they were.
 func (e evidence) holds(r kv.Reader) (bool, error) {

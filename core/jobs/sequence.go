@@ -110,8 +110,9 @@ func (k Keys) Incarnate(tx kv.Tx) (int64, error) {
 }
 
 // Reincarnate raises the incarnation of a store that was restored from a backup: changes to come are after all that the
-// store has, and after those that it had before it was lost, whatever clocks say. It does nothing to a queue that has
-// no incarnation.
+// store has, and after those that it had before it was lost, whatever clocks say. A backup that is restored twice has
+// one incarnation both times, so of these two versions decide, which follow clocks. Reincarnate does nothing to a queue
+// that has no incarnation.
 func (k Keys) Reincarnate(tx kv.Tx) error {
 	row, err := tx.Get(k.Incarnation)
 	if err != nil || row == nil {

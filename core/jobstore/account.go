@@ -211,14 +211,20 @@ type Demand struct {
 	Jobs    int64
 }
 
+// demandPages is how many times as many accounts Demands looks at as it tells: an account that had jobs keeps its row
+// for a while.
+const demandPages = 10
+
 // Demands reads the demands of the first accounts, up to limit, in the order of their names, and how many jobs
-// there are in all. Give a snapshot reader: every new job writes a counter.
+// there are in all. It looks at a bounded number of accounts, and may tell none where many have no jobs. Give a
+// snapshot reader: every new job writes a counter.
 func Demands(r kv.Reader, s *Store, limit int) (list []Demand, total int64, err error) {
 	c, err := s.Jobs.Counts(r)
 	if err != nil {
 		return nil, 0, err
 	}
-	for at := s.Keys.Count.Range(); len(list) < limit; {
+	at := s.Keys.Count.Range()
+	for page := 0; page < demandPages && len(list) < limit; page++ {
 		rows, err := r.GetRange(at, kv.RangeOptions{Limit: limit})
 		if err != nil {
 			return nil, 0, err
@@ -228,7 +234,7 @@ func Demands(r kv.Reader, s *Store, limit int) (list []Demand, total int64, err 
 			if err := s.Keys.Count.Scan(row.Key, &d.Account); err != nil {
 				return nil, 0, fmt.Errorf("%w: %w", jobs.ErrCorrupt, err)
 			}
-			if d.Jobs > 0 && len(list) < limit { // an account that had jobs keeps its row
+			if d.Jobs > 0 && len(list) < limit {
 				list = append(list, d)
 			}
 		}
@@ -280,13 +286,17 @@ func (s *Store) payer(tx kv.Tx, account string, o schedule.Order) (a schedule.Ac
 	}, err
 }
 
-// setTail stores the tail of an account that has paid.
+// setTail stores the tail of an account that has paid, and where its tags began; see floor. Every turn that ends writes
+// the latter, by an atomic maximum, which conflicts with nothing.
 func (k Keys) setTail(tx kv.Tx, after schedule.Account) {
-	invariant.Check(after.Tail >= 0, validTag, int(after.Tail))
+	invariant.Check(min(after.Tail, after.Floor) >= 0, validTag, int(min(after.Tail, after.Floor)))
 	tx.Set(k.Tail.Pack(after.Name), encodeNumber(after.Tail))
+	tx.Max(k.Floor, uint64(after.Floor))
 }
 
-// floor is the least tag that is given out; see schedule.Order.Tail.
+// floor is the least tag that is given out; see schedule.Order.Tail. It is never less than it was for an account that
+// has paid: a job that comes back into the queue with the tag of long ago is the first one that waits. Give a snapshot
+// reader.
 func (s *Store) floor(r kv.Reader, o schedule.Order) (int64, error) {
 	head, err := s.Jobs.Head(r, 1, false)
 	if err != nil {
@@ -296,11 +306,15 @@ func (s *Store) floor(r kv.Reader, o schedule.Order) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if len(first) > 0 && first[0].Epoch == o.Epoch {
-		return first[0].Key, nil
+	rows, err := r.GetAll([][]byte{s.Keys.Floor, s.Keys.Virtual})
+	if err != nil {
+		return 0, err
 	}
-	b, err := r.Get(s.Keys.Virtual)
-	return kv.Counter(b), err
+	begins := kv.Counter(rows[1])
+	if len(first) > 0 && first[0].Epoch == o.Epoch {
+		begins = first[0].Key
+	}
+	return max(begins, kv.Counter(rows[0])), nil
 }
 
 // dispatched notes the tags of jobs that got slots, by an atomic maximum, which conflicts with nothing; see

@@ -117,8 +117,8 @@ func (c *checking) others() []check.Section {
 			}
 			return ""
 		}),
-		numbers(k.Shares), numbers(k.Usage), numbers(k.Tail), numbers(k.Virtual),
-		anything(k.Reindex), anything(k.Border),
+		numbers(k.Shares), numbers(k.Usage), numbers(k.Tail), numbers(k.Virtual), numbers(k.Floor),
+		anything(k.Reindex), anything(k.Swept), anything(k.Border),
 	}
 }
 

@@ -31,10 +31,14 @@
 //	("shares", account)      shares of the accounts that do not have the default
 //	("usage", account, interval, worker)
 //	                         microseconds of slots that the worker's jobs had in the interval
+//	("swept", "usage" or "count")
+//	                         the account, and what follows in its key, up to which a sweep of these rows came
+//	("repairs")              how many sums were put right; see package check
 //	("count", account)       number of the account's jobs that are not over
 //	("weights", account)     by how much the weights of these jobs exceed the default each, all together
 //	("tail", account)        the tag of the account's next job (policies that need it)
 //	("virtual")              the greatest tag that got a slot (likewise)
+//	("floor")                the greatest tag at which the tags of an account began (likewise)
 //
 // Times are microseconds since 1970. Counters, shares, usage and tags are 8 bytes, little-endian, as atomic
 // additions and maxima need them; "order" is JSON.

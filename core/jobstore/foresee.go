@@ -35,9 +35,15 @@ func (f *foreseen) claim(repID string) {
 // order adds what the place of a job of the account depends on.
 func (f *foreseen) order(account string) {
 	k := f.s.Keys
-	f.keys = append(f.keys, k.Order, k.Virtual, k.Reindex, k.Shares.Pack(account), k.Count.Pack(account),
-		k.Weights.Pack(account), k.Tail.Pack(account))
+	f.keys = append(f.keys, k.Order, k.Virtual, k.Floor, k.Reindex, k.Shares.Pack(account),
+		k.Count.Pack(account), k.Weights.Pack(account), k.Tail.Pack(account))
 	f.ranges = append(f.ranges, k.Usage.Sub(account).Range())
+}
+
+// turn adds what the end of a turn reads of all accounts.
+func (f *foreseen) turn() {
+	k := f.s.Keys
+	f.keys = append(f.keys, k.Order, k.Reindex, k.Virtual, k.Floor)
 }
 
 // document adds the document that a job belongs to, if it belongs to one.

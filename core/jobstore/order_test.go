@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 	"couchrelay/core/schedule"
 )
@@ -77,5 +78,36 @@ func TestEndRound(t *testing.T) {
 	b.share(func(c *Sharing) { c.Policy = schedule.Tags })
 	if got, want := end(schedule.Round{}), (schedule.Round{Since: b.now}); got != want {
 		t.Errorf("places under earlier policies are taken for tags: %+v", got)
+	}
+}
+
+// TestFloorStays: a job that comes back with the tag of long ago is the first one that waits, and whoever comes then
+// begins no earlier than others before.
+func TestFloorStays(t *testing.T) {
+	b := newBench(t)
+	b.share(func(c *Sharing) { c.Policy = schedule.Tags })
+	b.put("old", simple, admin)
+	b.crash(b.accept())
+	b.replicate("busy")
+	b.replicate("other")
+	for batch := range uint64(50) {
+		taken := get(b, func(tx kv.Tx) (Taken, error) {
+			return b.s.Accept(tx, "w", "node1", jobs.Demand{Batch: 100 + batch, Max: 1}, b.now)
+		})
+		w := taken.Work[0]
+		b.now = b.now.Add(time.Minute)
+		b.requeue(w, Turn{Place: w.Place, Began: w.Place, Owed: time.Minute})
+	}
+	paid := b.first().Key - time.Minute.Microseconds() // where the tags of the last turn began
+	b.retry(jobID("old"))
+	if first := b.first().Key; first >= paid {
+		t.Fatalf("the old job waits at %d", first)
+	}
+	if got := b.account("user:new").Tail; got < paid {
+		t.Errorf("a new account begins at %d, where others began at %d", got, paid)
+	}
+	b.replicate("new")
+	if got := b.account("user:new").Tail; got < paid+time.Minute.Microseconds() {
+		t.Errorf("the second job of a new account begins at %d", got)
 	}
 }

@@ -156,14 +156,16 @@ func (h Owned) again(rec *Record, turn Turn) error {
 
 // foreseeTurn prefetches what the end of a turn reads.
 func (h Owned) foreseeTurn() {
-	f := foreseen{s: h.s, keys: [][]byte{h.s.Keys.Order, h.s.Keys.Reindex}}
+	f := foreseen{s: h.s}
+	f.turn()
 	f.job(h.jobID, false)
 	h.tx.Prefetch(f.keys, f.ranges)
 }
 
 // foreseeEnd prefetches what the transaction reads that ends a job and writes that into its document.
 func (h Owned) foreseeEnd() {
-	f := foreseen{s: h.s, keys: [][]byte{h.s.Keys.Order, h.s.Keys.Reindex}}
+	f := foreseen{s: h.s}
+	f.turn()
 	f.job(h.jobID, false)
 	f.document(h.jobID)
 	h.tx.Prefetch(f.keys, f.ranges)

@@ -48,8 +48,9 @@ type Keys struct {
 	Docs                         tuple.Subspace
 	Schema, UUID, Secret         []byte
 	Spec, Claim, Expire, Dropped tuple.Subspace
+	Swept                        tuple.Subspace
 	Held, Lifted                 tuple.Subspace
-	Order, Virtual               []byte
+	Order, Virtual, Floor        []byte
 	Refused, Retry               tuple.Subspace
 	accountKeys
 	indexKeys
@@ -67,9 +68,10 @@ func KeysBelow(root tuple.Subspace) Keys {
 		Jobs: jobs.KeysBelow(root.Sub("jobs"), jobType), Docs: root.Sub("docs"),
 		Schema: root.Pack("schema"), UUID: root.Pack("uuid"), Secret: root.Pack("secret"),
 		Spec: root.Sub("spec"), Claim: root.Sub("claim"), Expire: root.Sub("expire"), Dropped: root.Sub("dropped"),
-		Held: root.Sub("hold"), Lifted: root.Sub("lifted"),
+		Swept: root.Sub("swept"),
+		Held:  root.Sub("hold"), Lifted: root.Sub("lifted"),
 		Refused: root.Sub("refused"), Retry: root.Sub("retry"),
-		Order: root.Pack("order"), Virtual: root.Pack("virtual"),
+		Order: root.Pack("order"), Virtual: root.Pack("virtual"), Floor: root.Pack("floor"),
 		accountKeys: accountKeys{
 			Shares: root.Sub("shares"), Usage: root.Sub("usage"), Count: root.Sub("count"), Tail: root.Sub("tail"),
 			Weights: root.Sub("weights"),

@@ -251,11 +251,20 @@ func (s *without) seek(p Position) (found, error) {
 		if prefix == "" {
 			return f, nil
 		}
-		if p = (Position{ID: behind(prefix)}); s.descending {
-			p = Position{ID: prefix, Past: true}
-		}
+		p = PastDatabase(prefix, s.descending)
 	}
 }
+
+// PastDatabase is the position past all jobs of documents of a database; see DocumentJobs.
+func PastDatabase(prefix string, descending bool) Position {
+	if descending {
+		return Position{ID: prefix, Past: true}
+	}
+	return Position{ID: behind(prefix)}
+}
+
+// Database is the beginning of the ids of the jobs of a database if the position is at one of them; see DocumentJobs.
+func (p Position) Database() string { return instanceOf(p.ID) }
 
 // within is a stream of the jobs whose ids are in bounds; an empty bound is none.
 type within struct {

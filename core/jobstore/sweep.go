@@ -39,9 +39,12 @@ func (s *Store) expireTransient(tx kv.Tx, now instant.Time, limit int) (int, err
 // uploadAge is how long an attachment's upload may make no progress before it counts as abandoned.
 const uploadAge = time.Hour
 
+// accountRows is how many times as many rows of accounts as others a sweep looks at: most of them stay.
+const accountRows = 10
+
 // Sweep removes rows that nothing needs any more: finished jobs of old requests and abandoned uploads, up to
 // limit of each, and up to drop jobs of deleted databases (SweepDropped). It reports whether nothing is left to
-// remove.
+// remove; then it has looked at some rows of accounts, too, which it does in turn (sweepAccounts).
 func (s *Store) Sweep(tx kv.Tx, now instant.Time, limit, drop int) (done bool, err error) {
 	expired, err := s.expireTransient(tx, now, limit)
 	if err != nil {
@@ -52,5 +55,8 @@ func (s *Store) Sweep(tx kv.Tx, now instant.Time, limit, drop int) (done bool, e
 		return false, err
 	}
 	done, err = s.SweepDropped(tx, drop)
-	return done && expired < limit && uploads < limit, err
+	if done = done && expired < limit && uploads < limit; err != nil || !done {
+		return false, err
+	}
+	return true, sweepAccounts(s, tx, now, accountRows*limit)
 }

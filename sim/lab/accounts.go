@@ -16,6 +16,7 @@ type accounts struct {
 	byName  map[string]int
 	order   schedule.Order
 	virtual int64 // the greatest tag that got a slot
+	floor   int64 // the greatest at which the tags of an account that paid began
 }
 
 type account struct {
@@ -34,12 +35,18 @@ func newAccounts(s jobstore.Sharing) accounts {
 	return a
 }
 
-// least is the floor of tags: the tag of the first ready job or else the greatest that got a slot.
+// least is the floor of tags: the tag of the first ready job or else the greatest that got a slot, and never less than
+// for an account that has paid.
 func (a *accounts) least(first *schedule.Place) int64 {
 	if first != nil && first.Epoch == a.order.Epoch {
-		return first.Key
+		return max(first.Key, a.floor)
 	}
-	return a.virtual
+	return max(a.virtual, a.floor)
+}
+
+// pays stores what a turn leaves of an account.
+func (a *accounts) pays(n int, after schedule.Account) {
+	a.list[n].tail, a.floor = after.Tail, max(a.floor, after.Floor)
 }
 
 // payer is an account whose tail may move on.
@@ -72,7 +79,7 @@ func (a *accounts) enter(n int, weight int64, first *schedule.Place, now instant
 	payer.Weight = weight
 	place, after := a.order.Enter(now, payer)
 	if a.order.Needs() == schedule.NeedsTail {
-		c.tail = after.Tail
+		a.pays(n, after)
 	}
 	return place
 }
@@ -88,7 +95,7 @@ func (a *accounts) settle(
 	payer := a.payer(n, first)
 	payer.Weight = weight
 	place, after := a.order.Settle(t, now, payer)
-	a.list[n].tail = after.Tail
+	a.pays(n, after)
 	return place
 }
 

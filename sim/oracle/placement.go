@@ -3,6 +3,7 @@ package oracle
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
@@ -21,7 +22,11 @@ type placement struct {
 	expected map[string]place // by job, of jobs that are about to be made
 	tails    map[string]int64 // the tag of the last turn of each account
 	virtual  int64            // the greatest tag of a job that got a slot
+	begun    []firstTag       // in the order of versions, each with a greater tag
 }
+
+// firstTag is where the tags of an account began that lay behind, as of a commit.
+type firstTag struct{ version, tag int64 }
 
 // place is where a new job should stand in the order.
 type place struct {
@@ -37,11 +42,12 @@ var placementSubject = subject{
 	invariants: []Invariant{
 		{"S10c", "A new job is queued where its account's usage, jobs and shares put it."},
 		{"S10d", "Under tags, a turn costs its account the time in which others waited over its shares."},
+		{"S10r", "Under tags, no account's tags begin before those of another one that paid earlier."},
 		{"S10j", "A job that is queued again stands where its run stood, or under fifo behind all others; one " +
 			"that may not run since another has its replication stands where it stood before its run."},
 	},
 	begin: func(c *chronicle) {
-		p := &placement{c, map[string]place{}, map[string]int64{}, 0}
+		p := &placement{chronicle: c, expected: map[string]place{}, tails: map[string]int64{}}
 		c.on.jobChanged.add(func(j jobChange) { p.checkPlace(j.id, j.after) })
 		c.on.jobMoved.add(p.dispatched)
 		c.on.jobMoved.add(p.checkQueuedAgain)
@@ -51,8 +57,9 @@ var placementSubject = subject{
 }
 
 // expect foretells the place of a job that is made at once, from the oracle's knowledge of its account. It
-// asks the core for the settings and the store's counter of tags, and not where the job belongs.
+// asks the core for the settings and the store's numbers of tags, and not where the job belongs.
 func (p *placement) expect(jobID, account string) {
+	keys := p.w.Store().Keys
 	order, err := p.w.Store().Order(p.w.Present())
 	if err != nil || !p.sharing.settled(p.w.Now()) || !defined(order.Policy) {
 		return
@@ -67,9 +74,10 @@ func (p *placement) expect(jobID, account string) {
 			return // tags begin at the first job that waits
 		}
 		tail := p.tails[account]
-		begins := order.Round.Base // of this round
-		e.least, e.most = float64(max(tail, p.virtual, begins)), float64(max(tail, p.storedVirtual(), begins))
-		e.low, e.high = float64(max(p.virtual, begins)), float64(max(p.storedVirtual(), begins))
+		least, most := order.Round.Base, max(p.stored(keys.Virtual), p.stored(keys.Floor), order.Round.Base)
+		least = max(p.virtual, p.begunBy(math.MaxInt64), least)
+		e.least, e.most = float64(max(tail, least)), float64(max(tail, most))
+		e.low, e.high = float64(least), float64(most)
 		e.longest = 2 * e.jobs * costOf(p.growthInterval(), p.sharing.sharesOf(account))
 	default:
 		if p.w.ClocksWereSet() {
@@ -109,9 +117,10 @@ func (e *place) weigh(weight float64) {
 	}
 }
 
-// storedVirtual is the tag that the store has new jobs begin at when none waits.
-func (p *placement) storedVirtual() int64 {
-	row, _ := p.w.Present().Get(p.w.Store().Keys.Virtual)
+// stored is a number of the store: new jobs begin no later than at the greatest tag that got a slot, or at which tags
+// began, when none waits.
+func (p *placement) stored(key []byte) int64 {
+	row, _ := p.w.Present().Get(key)
 	if len(row) != 8 {
 		return 0
 	}
@@ -183,10 +192,15 @@ func (p *placement) checkCosts(l landing) {
 		}
 		before, after := p.tails[account], int64(binary.LittleEndian.Uint64(m.Value))
 		p.tails[account], paid = after, true
-		if cost := p.cost(l.Request, account); settled && after < before+cost {
+		if !settled {
+			continue
+		}
+		cost := p.cost(l.Request, account)
+		if after < before+cost {
 			p.Fail("S10d", "the tags of %s move from %d to %d by %v, which costs %d",
 				account, before, after, l.Request, cost)
 		}
+		p.checkBeginning(l, account, before, after-cost)
 	}
 	turn, ends := turnOf(l.Request)
 	if ends && turn.Owed > 0 && !paid && len(l.jobs) > 0 && settled {
@@ -194,6 +208,29 @@ func (p *placement) checkCosts(l landing) {
 		p.Fail("S10d", "job %s ran for %s while others waited, and pays nothing: %s",
 			held.JobID, turn.Owed, l.Request)
 	}
+}
+
+// checkBeginning is S10r. Where tags begin shows in a turn of an account whose own next tag was before.
+func (p *placement) checkBeginning(l landing, account string, tail, begins int64) {
+	if least := p.begunBy(l.Read); begins < least {
+		p.Fail("S10r", "the tags of %s begin at %d by %v, and began at %d before", account, begins, l.Request, least)
+	}
+	switch l.Request.(type) {
+	case node.Requeue, node.Crash: // of which each ends one turn, and makes no job
+		if begins > max(tail, p.begunBy(math.MaxInt64)) {
+			p.begun = append(p.begun, firstTag{l.Version, begins})
+		}
+	}
+}
+
+// begunBy is the greatest tag at which tags began, as a transaction sees it that reads as of a version.
+func (p *placement) begunBy(version int64) (tag int64) {
+	for _, b := range slices.Backward(p.begun) {
+		if b.version <= version {
+			return b.tag
+		}
+	}
+	return 0
 }
 
 // turnOf is the turn that a request ends.

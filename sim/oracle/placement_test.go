@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"encoding/binary"
+	"fmt"
 	"testing"
 	"time"
 
@@ -100,12 +101,32 @@ func TestTurnsCost(t *testing.T) {
 			})
 		}
 	}
+	// begins has two accounts pay that lay behind, so that it shows where their tags begin.
+	begins := func(first, second int64, stale ...string) func(*rig) {
+		return func(r *rig) {
+			for n, at := range []int64{first, second} {
+				r.commit(node.Requeue{Held: held}, func(tx kv.Tx) error {
+					key := r.w.View().Store().Keys.Tail.Pack(fmt.Sprint(n))
+					if stale == nil { // else it is as if it read long ago
+						if _, err := tx.Get(key); err != nil {
+							return err
+						}
+					}
+					tx.Set(key, binary.LittleEndian.AppendUint64(nil, uint64(at)))
+					return nil
+				})
+			}
+		}
+	}
 	check(t, &placementSubject, []case_{
 		{"what it owes", under(schedule.Tags, pays(time.Second, 1_000_000)), ""},
 		{"less", under(schedule.Tags, pays(time.Second, 999_999)), "S10d"},
 		{"nothing", under(schedule.Tags, pays(time.Second, 0)), "S10d"},
 		{"nothing, and owes nothing", under(schedule.Tags, pays(0, 0)), ""},
 		{"nothing under fair share", under(schedule.FairShare, pays(time.Second, 0)), ""},
+		{"where others began", under(schedule.Tags, begins(7, 7)), ""},
+		{"before others", under(schedule.Tags, begins(7, 6)), "S10r"},
+		{"as others began after it read", under(schedule.Tags, begins(7, 6, "stale")), ""},
 	})
 }
 

@@ -77,9 +77,9 @@ func (s sparing) unneeded(r fakefdb.Row, asked Asked) bool {
 	return in(r.Key, k.Jobs.Gone) || !r.Behind && in(r.Key, k.Jobs.Owned)
 }
 
-// free reports whether a row may have any value: counters, numbers and tags, ids of jobs, and rows whose presence
-// alone counts, as that of a hold to users who make and lift holds. Of a worker's lease all that counts is whether it
-// is that of a live one, and others pass over what they cannot read of its heartbeat.
+// free reports whether a row may have any value: counters, numbers and tags, places, ids of jobs, and rows whose
+// presence alone counts, as that of a hold to users who make and lift holds. Of a worker's lease all that counts is
+// whether it is that of a live one, and others pass over what they cannot read of its heartbeat.
 func (s sparing) free(key []byte, asked Asked) bool {
 	k := &s.w.store.Keys
 	for _, q := range []jobs.Keys{k.Jobs, s.w.follows.store.Keys.Jobs} {
@@ -87,8 +87,8 @@ func (s sparing) free(key []byte, asked Asked) bool {
 			return true
 		}
 	}
-	return in(key, k.Claim, k.Count, k.Usage, k.Weights, k.Tail, k.Tally, k.Shares, k.Dropped) ||
-		bytes.Equal(key, k.Virtual) || bytes.Equal(key, k.Reindex) ||
+	return in(key, k.Claim, k.Count, k.Usage, k.Weights, k.Tail, k.Tally, k.Shares, k.Dropped, k.Swept) ||
+		bytes.Equal(key, k.Virtual) || bytes.Equal(key, k.Floor) || bytes.Equal(key, k.Reindex) ||
 		asked.Request == nil && in(key, k.Held) || s.countsDocuments(key)
 }
 

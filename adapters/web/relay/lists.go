@@ -174,6 +174,9 @@ func (l *list) sifted(r jobstore.Lists, part jobstore.Listing) (jobstore.Listed,
 	page.Jobs = slices.DeleteFunc(page.Jobs, func(j jobstore.Job) bool {
 		return !l.sight.sees(j.Record) || !l.shown.has(j.Record) || j.ID == l.end
 	})
+	if page.Next != nil {
+		page.Next = new(l.sight.goesOn(*page.Next, l.Descending))
+	}
 	page.Skipped = min(skip, int64(len(page.Jobs)))
 	page.Jobs = page.Jobs[page.Skipped:]
 	return page, err

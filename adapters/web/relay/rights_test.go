@@ -1,6 +1,8 @@
 package relay
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -46,5 +48,37 @@ func TestRights(t *testing.T) {
 	if named := len(slices.Concat(published[toAll], published[toUsers], published[toAdminsOfDB], published[toListers],
 		published[toMonitors], published[toAdmins])); found != named {
 		t.Errorf("%d of %d routes are there", found, named)
+	}
+}
+
+// TestCursorNamesNoHiddenDocument: where a list goes on is told without the id of a document that the user does not
+// see, be it of one that is the next or of the last that was looked at.
+func TestCursorNamesNoHiddenDocument(t *testing.T) {
+	s := newSite(t)
+	s.must('A', "PUT", "/_replicator", "")
+	s.must('A', "PUT", "/_replicator/hidden", `{"source":"http://h/1","target":"http://h/2"}`)
+	all := map[string]int{}
+	for _, query := range []string{"", "&descending=true"} {
+		for _, who := range "MA" {
+			var list struct{ Cursor string }
+			w := s.ask(who, "GET", "/_scheduler/docs?database=*&limit=0"+query, "")
+			if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil || w.Code != 200 {
+				t.Fatal(w.Code, w.Body)
+			}
+			text, err := base64.RawURLEncoding.DecodeString(list.Cursor)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(text), "hidden") {
+				all[string(who)]++
+			}
+			w = s.ask(who, "GET", "/_scheduler/docs?database=*&cursor="+list.Cursor+query, "")
+			if got := strings.Count(w.Body.String(), `"doc_id":"doc"`); got != 1 {
+				t.Errorf("%c follows the cursor to %s", who, w.Body)
+			}
+		}
+	}
+	if all["M"] != 0 || all["A"] != 1 {
+		t.Errorf("cursors name the hidden document: %v", all)
 	}
 }

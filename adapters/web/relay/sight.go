@@ -88,6 +88,16 @@ func (v sight) sees(rec *jobstore.Record) bool {
 	return v.all || v.member[rec.Instance]
 }
 
+// goesOn is where a list goes on that came to a position. A database that the user does not see is passed as a whole:
+// the position would tell the id of one of its documents.
+func (v sight) goesOn(p jobstore.Position, descending bool) jobstore.Position {
+	prefix := p.Database()
+	if v.all || prefix == "" || v.member[prefix] {
+		return p
+	}
+	return jobstore.PastDatabase(prefix, descending)
+}
+
 // steers reports whether the job is the user's, though it is no owner of a document.
 func (v sight) steers(rec *jobstore.Record) bool {
 	return v.all || rec.Transient() && rec.User == v.user.Name || v.admin[rec.Instance]

@@ -84,7 +84,7 @@ func TestFollowed(t *testing.T) {
 				t.Errorf("found %+v", found)
 			}
 			for i := range found {
-				write(t, db, func(tx kv.Tx) error { _, err := check.Mended(tx, &found[i]); return err })
+				write(t, db, func(tx kv.Tx) error { _, err := check.Mended(tx, &found[i], 0); return err })
 			}
 			if c.mends && db.Hash() != before {
 				t.Errorf("the store is another: %+v", findings(t, New(root, nil, true), db.Present()))

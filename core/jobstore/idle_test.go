@@ -1,0 +1,77 @@
+package jobstore
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/schedule"
+)
+
+// accountsIn lists the accounts that have rows in a space, each once.
+func (b *bench) accountsIn(space tuple.Subspace) (list []string) {
+	b.do1(func(tx kv.Tx) error {
+		rows, err := tx.GetRange(space.Range(), kv.RangeOptions{})
+		for _, row := range rows {
+			elems, err := space.Unpack(row.Key)
+			if err != nil {
+				return err
+			}
+			list = append(list, elems[0].(string))
+		}
+		return err
+	})
+	return slices.Compact(list)
+}
+
+// TestIdleAccountsAreForgotten: rows of accounts go whose jobs are gone and whose use counts no more, be there more
+// than a sweep looks at, and no other ones.
+func TestIdleAccountsAreForgotten(t *testing.T) {
+	b := newBench(t)
+	b.share(func(c *Sharing) { c.Policy = schedule.Tags })
+	for _, user := range []string{"a", "b", "c", "d"} {
+		b.do1(func(tx kv.Tx) error { return b.s.remove(tx, b.replicate(user)) })
+		b.charge(10, "user:"+user, "w1", b.now)
+	}
+	b.put("r", simple, admin)
+	b.now = b.now.Add(100 * time.Hour)
+	b.charge(10, "user:d", "w1", b.now)
+	b.do(func(tx kv.Tx) error { tx.Max(b.s.Keys.Floor, uint64(time.Minute.Microseconds())); return nil })
+	b.do(func(tx kv.Tx) error { tx.Max(b.s.Keys.Tail.Pack("user:c"), 1<<40); return nil })        // it is ahead
+	b.do(func(tx kv.Tx) error { tx.Set(b.s.Keys.Swept.Pack("usage"), []byte{0xff}); return nil }) // no place
+	for range 10 {
+		b.do1(func(tx kv.Tx) error { return sweepAccounts(b.s, tx, b.now, 2) })
+	}
+	if got, want := b.accountsIn(b.s.Keys.Usage), []string{"user:d"}; !slices.Equal(got, want) {
+		t.Errorf("usage of %q is left, want %q", got, want)
+	}
+	want := []string{"_replicator", "user:c", "user:d"}
+	for _, space := range []tuple.Subspace{b.s.Keys.Count, b.s.Keys.Tail} {
+		if got := b.accountsIn(space); !slices.Equal(got, want) {
+			t.Errorf("rows of %q are left, want %q", got, want)
+		}
+	}
+	if got := b.accountsIn(b.s.Keys.Swept); len(got) > 2 {
+		t.Errorf("places %q", got)
+	}
+}
+
+// TestIdleAccountThatComesBack: a sweep does not forget an account that has a job meanwhile.
+func TestIdleAccountThatComesBack(t *testing.T) {
+	b := newBench(t)
+	b.do1(func(tx kv.Tx) error { return b.s.remove(tx, b.replicate("a")) })
+	sweep := b.db.Begin(context.Background(), kv.Options{})
+	if err := sweepAccounts(b.s, sweep, b.now, 2); err != nil {
+		t.Fatal(err)
+	}
+	b.replicate("a")
+	if err := sweep.Commit(); kv.CodeOf(err) != kv.NotCommitted {
+		t.Error(err)
+	}
+	if got := b.account("user:a").Jobs; got != 1 {
+		t.Errorf("%d jobs", got)
+	}
+}
