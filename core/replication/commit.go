@@ -292,11 +292,11 @@ const maxOthers = 3
 
 // wentOn reports whether a log came of the one that the run found or wrote on that side, so that the database is the
 // same and has lost nothing since. In a reset no other log comes of an empty one: it may be that of a backup.
-func (r *Run) wentOn(on peer.Side, log checkpoint.Log) bool {
-	if was := r.sides[on].log.SessionID; was != "" {
+func (k *committer) wentOn(on peer.Side, log checkpoint.Log) bool {
+	if was := k.sides[on].log.SessionID; was != "" {
 		return log.Has(was)
 	}
-	return !r.plan.Reset
+	return !k.plan.Reset
 }
 
 // logWritten goes on to the other log, or ends the checkpoint.
