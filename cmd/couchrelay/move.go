@@ -146,7 +146,8 @@ func (m *move) importAll() error {
 		return err
 	}
 	if err := m.startHere(); err != nil {
-		return fmt.Errorf("the CouchDB's replicator is stopped, and its replications run nowhere until this is done: %w", err)
+		return fmt.Errorf("the CouchDB's replicator is stopped, and its replications run nowhere until this is "+
+			"done: %w", err)
 	}
 	m.say("taken over: the jobs come back within a minute")
 	return nil
