@@ -282,8 +282,8 @@ func TestLateReply(t *testing.T) {
 	}
 }
 
-// TestLaggingFeed: a long poll brings a part of what has changed, and the node that is asked for the rest has none of it
-// yet. The run does not ask again and again at once.
+// TestLaggingFeed: a long poll brings a part of what has changed, and the node that is asked for the rest has none of
+// it yet. The run does not ask again and again at once.
 func TestLaggingFeed(t *testing.T) {
 	w := newWorld(t)
 	w.store.Pages.Read = 2
