@@ -168,7 +168,7 @@ func (b *bulkGet) element(id string) error {
 	}
 	e := element{id: id}
 	if err := b.object(func(name string) error { return b.member(&e, name) }); err != nil {
-		return err
+		return b.passDeep(id, err)
 	}
 	if e.doc != nil {
 		doc, err := b.scanner.scan(e.doc)
@@ -186,6 +186,18 @@ func (b *bulkGet) element(id string) error {
 		b.got.Docs[i].Fate = fate
 	}
 	return nil
+}
+
+// passDeep ends the reading at a document that is nested too deep. It can be copied by itself at best, and the
+// others are asked for again. All other errors stay as they are.
+func (b *bulkGet) passDeep(id string, err error) error {
+	i := b.find(id, func(string) bool { return true })
+	if i < 0 || !isTooDeep(err) {
+		return err
+	}
+	b.close(id, i)
+	b.got.Docs[i].Fate = peer.Unreadable
+	return errBudget
 }
 
 // member reads a member of an element, or of the object that its error is.

@@ -36,6 +36,7 @@ type copying struct {
 	op      peer.CopyDoc
 	line    int      // bytes that a request line may have, at most maxRequestLine; halved after 414
 	left    []string // revisions of op not yet asked for
+	alone   bool     // each is asked for by itself, since one of them cannot be read
 	waiting []string // revisions that the present request asked for and nothing answers yet
 	parts   int      // revisions that the present answer may still have before it counts as endless
 	scanner scanner
@@ -81,7 +82,9 @@ func (c *copying) request(revs, since int) request {
 // is asked for even if it does not fit.
 func (c *copying) fit() (r request, revs int) {
 	revs = fill(len(c.left), func(n int) bool { return c.length(c.request(n, 0)) <= c.line })
-	revs = max(revs, 1)
+	if revs = max(revs, 1); c.alone {
+		revs = 1
+	}
 	since := fill(len(c.op.Since), func(n int) bool { return c.length(c.request(revs, n)) <= c.line })
 	return c.request(revs, since), revs
 }
@@ -132,6 +135,9 @@ func (c *copying) fetch() *peer.Failure {
 	case err == nil:
 		a.finish()
 	case err == errRefused && len(c.waiting) == 0:
+	case isTooDeep(err):
+		c.passDeep()
+		return nil
 	default:
 		return a.broken(err)
 	}
@@ -140,6 +146,21 @@ func (c *copying) fetch() *peer.Failure {
 		c.out.Revs = append(c.out.Revs, peer.CopiedRev{Rev: rev, Missing: true})
 	}
 	return nil
+}
+
+// passDeep goes on behind a revision that is nested too deep to be read: it counts as refused. Which one it is
+// shows when each is asked for by itself.
+func (c *copying) passDeep() {
+	if len(c.waiting) > 1 {
+		c.left, c.alone = append(c.waiting, c.left...), true
+		return
+	}
+	for _, rev := range c.waiting {
+		c.out.Revs = append(c.out.Revs, peer.CopiedRev{Rev: rev, Refused: &peer.Refusal{
+			ID: c.op.ID, Rev: rev, Status: http.StatusRequestEntityTooLarge, Error: "document_too_large",
+			Reason: "the source has it nested too deep to be read",
+		}})
+	}
 }
 
 // shrink makes the next request shorter after 414. If it cannot be shorter, the answer is the copying's

@@ -233,9 +233,8 @@ func (p *Pair) findRev(ctx context.Context, op peer.FindRev) (peer.RevFound, *pe
 		),
 		header: []peer.Param{{Name: "Accept", Value: "application/json"}},
 	}
-	if lineLength(p.source.base, r) > maxRequestLine { // no server takes it, so the question goes into a body
-		diff, f := p.source.diffRevs(ctx, peer.DiffRevs{Docs: []peer.DocRevs{{ID: op.ID, Revs: op.Revs}}})
-		return peer.RevFound{Found: f == nil && len(diff.Docs) == 0}, f
+	if lineLength(p.source.base, r) > maxRequestLine { // no server takes it
+		return p.hasRevs(ctx, op)
 	}
 	a, f := p.source.ask(ctx, r, http.StatusOK)
 	switch {
@@ -254,12 +253,22 @@ func (p *Pair) findRev(ctx context.Context, op peer.FindRev) (peer.RevFound, *pe
 		some, all = some || has, all && has
 		return err
 	})
+	if isTooDeep(err) {
+		a.close()
+		return p.hasRevs(ctx, op)
+	}
 	if err != nil {
 		return peer.RevFound{}, a.broken(err)
 	}
 	a.finish()
 	// A cluster whose nodes differ may answer about one revision that it is there and that it is missing: it is there.
 	return peer.RevFound{Found: some && (all || len(op.Revs) == 1)}, nil
+}
+
+// hasRevs is findRev with the question in a body, and no document in the answer.
+func (p *Pair) hasRevs(ctx context.Context, op peer.FindRev) (peer.RevFound, *peer.Failure) {
+	diff, f := p.source.diffRevs(ctx, peer.DiffRevs{Docs: []peer.DocRevs{{ID: op.ID, Revs: op.Revs}}})
+	return peer.RevFound{Found: f == nil && len(diff.Docs) == 0}, f
 }
 
 // putLocal writes a local document and returns its new revision.

@@ -2,7 +2,9 @@ package couch
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
+	"strings"
 
 	"couchrelay/core/peer"
 
@@ -142,6 +144,12 @@ func (s *stream) end() error {
 		return malformed("answered more than one JSON value")
 	}
 	return err
+}
+
+// isTooDeep reports whether JSON is nested deeper than its decoder takes, which has no type for that.
+func isTooDeep(err error) bool {
+	var syntax *jsontext.SyntacticError
+	return errors.As(err, &syntax) && strings.Contains(syntax.Error(), "exceeded max depth")
 }
 
 // readJSON decodes an answer of up to limit bytes into v, and ends it.

@@ -120,12 +120,14 @@ func (c *copying) readRelated(a *answer, related *multipart.Reader) error {
 }
 
 // isOfAnother reports whether a part says that it is another attachment than the one whose turn it is. Servers other
-// than CouchDB may send them in an order of their own. A name that is none of the document's says nothing: CouchDB
-// quotes none.
+// than CouchDB may send them in an order of their own. A name that is none of the document's says nothing, and neither
+// does the one in turn as CouchDB has it, which quotes nothing: read by the rules, it may be that of another one.
 func isOfAnother(part *multipart.Part, att attachment, all []attachment) bool {
-	_, params, _ := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
+	said := part.Header.Get("Content-Disposition")
+	_, params, _ := mime.ParseMediaType(said)
 	name := params["filename"]
-	return name != att.name && slices.ContainsFunc(all, func(a attachment) bool { return a.follows && a.name == name })
+	return name != att.name && said != `attachment; filename="`+att.name+`"` &&
+		slices.ContainsFunc(all, func(a attachment) bool { return a.follows && a.name == name })
 }
 
 // readDoc reads the JSON value that a part begins with, of up to maxDoc.

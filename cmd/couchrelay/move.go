@@ -145,7 +145,17 @@ func (m *move) importAll() error {
 	if err := m.stopCouchDB(before); err != nil {
 		return err
 	}
-	names, err := m.copyHere() // what was written until it had stopped
+	if err := m.startHere(); err != nil {
+		return fmt.Errorf("the CouchDB's replicator is stopped, and its replications run nowhere until this is "+
+			"done: %w", err)
+	}
+	m.say("taken over: the jobs come back within a minute")
+	return nil
+}
+
+// startHere copies what was written until the CouchDB's replicator had stopped, and lifts the holds.
+func (m *move) startHere() error {
+	names, err := m.copyHere()
 	if err != nil {
 		return err
 	}

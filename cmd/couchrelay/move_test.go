@@ -220,29 +220,58 @@ func (r *rig) revOf(path string) string {
 func TestWrittenDuringTakeOver(t *testing.T) {
 	t.Parallel()
 	couch, r := pairToMove(t)
-	behind, err := url.Parse(couch.url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	behind.User = nil
-	forward := httputil.NewSingleHostReverseProxy(behind)
-	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		if q.Method == "PUT" && strings.HasSuffix(q.URL.Path, "/max_jobs") {
-			couch.want(201, "PUT", "late%2F_replicator", "")
-			couch.want(201, "PUT", "late%2F_replicator/late", couch.body(`,"doc_ids":["doc0"]`))
-		}
-		forward.ServeHTTP(w, q)
+	said, err := r.shift(couch, true, couch.takeOverWhile(func() {
+		couch.want(201, "PUT", "late%2F_replicator", "")
+		couch.want(201, "PUT", "late%2F_replicator/late", couch.body(`,"doc_ids":["doc0"]`))
 	}))
-	defer front.Close()
-	said, err := r.shift(couch, true, func(m *move) {
-		m.TakeOver, m.CouchDB = true, strings.Replace(front.URL, "://", "://adm:pass@", 1)
-	})
 	if err != nil {
 		t.Fatalf("taking over: %v\n%s", err, said)
 	}
 	r.want(200, "GET", "late%2F_replicator/late", "")
 	if holds := r.want(200, "GET", "_scheduler/holds", ""); holds["total_rows"] != 0.0 {
 		t.Errorf("held after the take-over: %v", holds)
+	}
+}
+
+// TestRefusedDuringTakeOver: what users write until the CouchDB's replicator has stopped is refused. The command says
+// that the replications run on no side now, and does the rest when it is repeated.
+func TestRefusedDuringTakeOver(t *testing.T) {
+	t.Parallel()
+	couch, r := pairToMove(t)
+	r.want(201, "PUT", "_replicator/_design/strict", `{"validate_doc_update":
+		"function(doc) { if (doc._id == 'late' && !doc._deleted) throw({forbidden: 'not here'}); }"}`)
+	said, err := r.shift(couch, true, couch.takeOverWhile(func() {
+		couch.want(201, "PUT", "_replicator/late", couch.body(`,"doc_ids":["doc0"]`))
+	}))
+	if err == nil || !strings.Contains(err.Error(), "run nowhere") {
+		t.Errorf("taking over: %v\n%s", err, said)
+	}
+	couch.want(200, "DELETE", "_replicator/late?rev="+couch.revOf("_replicator/late"), "")
+	if said, err := r.shift(couch, true, takeOver); err != nil {
+		t.Errorf("without that document: %v\n%s", err, said)
+	}
+	if holds := r.want(200, "GET", "_scheduler/holds", ""); holds["total_rows"] != 0.0 {
+		t.Errorf("held after the take-over: %v", holds)
+	}
+}
+
+// takeOverWhile has a take-over of this CouchDB do something else as it stops its replicator.
+func (r *rig) takeOverWhile(do func()) func(*move) {
+	behind, err := url.Parse(r.url)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	behind.User = nil
+	forward := httputil.NewSingleHostReverseProxy(behind)
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.Method == "PUT" && strings.HasSuffix(q.URL.Path, "/max_jobs") {
+			do()
+		}
+		forward.ServeHTTP(w, q)
+	}))
+	r.t.Cleanup(front.Close)
+	return func(m *move) {
+		m.TakeOver, m.CouchDB = true, strings.Replace(front.URL, "://", "://adm:pass@", 1)
 	}
 }
 

@@ -289,7 +289,8 @@ func (in *inward) read(c *call, op peer.ReadChanges, reply peer.Reply) {
 	}
 	if op.Wait && len(got.Rows) > 0 && !whole(op, reply) {
 		// Reached: a long poll brings a part of what has changed
-		in.wait, in.verify = false, true // all of it is read once it is known where the database is
+		in.wait, in.verify = false, true        // all of it is read once it is known where the database is
+		in.pause = in.run.w.now.Add(stalePause) // the node that is asked then may lag behind
 		return
 	}
 	last := map[string]int{}

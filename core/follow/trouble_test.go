@@ -281,3 +281,30 @@ func TestLateReply(t *testing.T) {
 		t.Errorf("notes %v", k.notes)
 	}
 }
+
+// TestLaggingFeed: a long poll brings a part of what has changed, and the node that is asked for the rest has none of
+// it yet. The run does not ask again and again at once.
+func TestLaggingFeed(t *testing.T) {
+	w := newWorld(t)
+	w.store.Pages.Read = 2
+	w.start()
+	w.settle(10 * time.Second)
+	lagging, asked := true, 0
+	w.fault = func(op peer.Op) fault {
+		asked++
+		if read, is := op.(peer.ReadChanges); is && !read.Wait && lagging {
+			return empty
+		}
+		return ""
+	}
+	for i := range 3 {
+		w.write(fmt.Sprint("n", i), fmt.Sprintf(`{"source":"http://a/x","target":"http://b/n%d"}`, i))
+	}
+	w.settle(10 * time.Second)
+	if asked > 10*20 {
+		t.Errorf("it asks %d times in ten seconds", asked)
+	}
+	lagging = false
+	w.settle(10 * time.Second)
+	w.expect("n2", jobstore.Pending, "")
+}

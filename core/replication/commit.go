@@ -252,7 +252,7 @@ func (k *committer) readLogAgain(op peer.GetLocal) {
 			// Reached: another run has gone on from this checkpoint already
 			k.others++
 			k.trail = checkpoint.NewTrail(log.History) // the next checkpoint, if there is one, comes before that
-		case err == nil && k.sides[op.Side].wentOn(log) && k.others < maxOthers:
+		case err == nil && k.wentOn(op.Side, log) && k.others < maxOthers:
 			// Reached: the run before has written its last checkpoint
 			k.others++
 			k.trail = checkpoint.NewTrail(log.History)
@@ -290,10 +290,13 @@ func (k *committer) putOver(on peer.Side) {
 // still stopping when this one began. One that goes on writing would be met again and again.
 const maxOthers = 3
 
-// wentOn reports whether a log came of the one that the run found or wrote, so that the database is the same
-// and has lost nothing since.
-func (s *side) wentOn(log checkpoint.Log) bool {
-	return s.log.SessionID == "" || log.Has(s.log.SessionID)
+// wentOn reports whether a log came of the one that the run found or wrote on that side, so that the database is the
+// same and has lost nothing since. In a reset no other log comes of an empty one: it may be that of a backup.
+func (k *committer) wentOn(on peer.Side, log checkpoint.Log) bool {
+	if was := k.sides[on].log.SessionID; was != "" {
+		return log.Has(was)
+	}
+	return !k.plan.Reset
 }
 
 // logWritten goes on to the other log, or ends the checkpoint.

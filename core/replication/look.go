@@ -95,7 +95,7 @@ func (w *watcher) sawLog(op peer.GetLocal, reply peer.Reply, then func()) {
 		then()
 		return
 	}
-	if doc.Found && err == nil && log.SessionID != s.log.SessionID && s.wentOn(log) {
+	if doc.Found && err == nil && log.SessionID != s.log.SessionID && w.commits.wentOn(op.Side, log) {
 		// Reached: the run before has written a checkpoint since this one began
 		s.log = log
 		w.commits.trail = checkpoint.NewTrail(log.History)

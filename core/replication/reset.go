@@ -59,7 +59,8 @@ func (o *opener) restart() {
 // elsewhere, may have written its last one over the empty logs.
 func (k *committer) noteReset() {
 	written := k.tally.Checkpoints > 0 || !k.plan.UseCheckpoints
-	if !k.plan.Reset || k.info.Reset || !written && (!k.feed.caught || k.work.open() || k.wanted()) {
+	undone := k.stopping || !k.feed.caught || k.work.open() || k.wanted() // a stop gives up what is open
+	if !k.plan.Reset || k.info.Reset || !written && undone {
 		return
 	}
 	k.info.Reset, k.reports.next = true, k.now

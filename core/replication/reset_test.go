@@ -224,3 +224,61 @@ func TestResetOfNothing(t *testing.T) {
 		t.Errorf("told %+v", w.told)
 	}
 }
+
+// TestResetStopped: a run that starts over and is stopped before it has a checkpoint has not carried the order out,
+// though it has read all changes.
+func TestResetStopped(t *testing.T) {
+	w, stops := newWorld(t), false
+	w.fill(20)
+	w.begin()
+	w.wantEnd(Completed, "")
+	w.plan.Reset, w.plan.Continuous = true, true
+	w.fault = func(c Call) fault {
+		_, is := c.Op.(peer.DiffRevs)
+		if stops = stops || is && w.run.feed.caught; is {
+			return fails
+		}
+		return works
+	}
+	w.begin()
+	for !stops {
+		w.proceed(first)
+	}
+	w.step(Stop{})
+	if w.end.Cause != Stopped || w.end.Info.Reset {
+		t.Errorf("%v, reset %v, calls %v", w.end, w.end.Info.Reset, w.calls)
+	}
+}
+
+// TestResetOfBackup: a database is put back to a backup from before the reset, before the run has a checkpoint of its
+// own. The run does not write its own over the log of the backup, as if that were of a run before.
+func TestResetOfBackup(t *testing.T) {
+	for _, compares := range []bool{true, false} {
+		for side := range peer.Side(2) {
+			w := newWorld(t)
+			if !compares {
+				w.comparesNothing()
+			}
+			w.fill(3)
+			w.begin()
+			w.wantEnd(Completed, "")
+			backup := w.dbs[side].backup()
+			w.dbs[peer.Source].write("lost", "1-a")
+			w.plan.Reset = true
+			w.begin()
+			for w.run.info.DocsWritten == 0 {
+				w.proceed(first)
+			}
+			w.dbs[side] = backup
+			w.dbs[peer.Source].write("new", "1-a")
+			w.wantEnd(Crashed, "checkpoint_commit_failure: ")
+			if w.run.Info().Reset {
+				t.Error("the reset is told to be over")
+			}
+			w.begin()
+			if w.wantEnd(Completed, ""); w.uncovered(w.dbs[peer.Source].seq) != "" {
+				t.Errorf("the %s is put back, and %s does not come", side, w.uncovered(w.dbs[peer.Source].seq))
+			}
+		}
+	}
+}
