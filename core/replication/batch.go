@@ -190,14 +190,27 @@ func (p *pipeline) diff(b *batch) {
 		p.ask(op, func(reply peer.Reply) { p.onDiff(b, op, reply) })
 		return
 	}
-	all := make([]peer.DocMissing, len(b.docs))
-	for i, d := range b.docs {
-		all[i] = peer.DocMissing{ID: d.ID, Missing: d.Revs}
-	}
-	p.divide(b, all)
+	p.divide(b, lacksAll(peer.DiffRevs{Docs: b.docs}))
 }
 
+// lacksAll is what a target lacks that was not asked.
+func lacksAll(op peer.DiffRevs) []peer.DocMissing {
+	all := make([]peer.DocMissing, len(op.Docs))
+	for i, d := range op.Docs {
+		all[i] = peer.DocMissing{ID: d.ID, Missing: d.Revs}
+	}
+	return all
+}
+
+// unanswerable reports whether a target cannot read a question for what it lacks, as CouchDB if one of many revisions
+// has another form than its own. Then all count as missing, and what it does with the documents tells of each.
+func unanswerable(f *peer.Failure) bool { return f != nil && f.Kind == peer.Status && f.Status == 400 }
+
 func (p *pipeline) onDiff(b *batch, op peer.DiffRevs, reply peer.Reply) {
+	if unanswerable(reply.Failure) {
+		p.divide(b, lacksAll(op))
+		return
+	}
 	if reply.Failure != nil {
 		p.crash(trouble(op, reply.Failure))
 		return

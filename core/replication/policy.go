@@ -3,7 +3,6 @@ package replication
 import (
 	"cmp"
 	"fmt"
-	"strings"
 	"time"
 
 	"couchrelay/core/instant"
@@ -129,7 +128,9 @@ func Transient(f *peer.Failure) bool {
 }
 
 // skippable reports whether a refused document is counted and left out while the replication goes on: the
-// target decided about this document alone. For 401 and 403 that has to be made sure of first (see aboutUs).
+// target decided about this document alone. For some that has to be made sure of first (see aboutUs). With 400
+// targets refuse JSON, members, ids and revisions that their sources took: CouchDB takes no half of a surrogate
+// pair, as PouchDB does. A proxy that answers 400 has no word for the error.
 func skippable(f *peer.Refusal) bool {
 	switch f.Status {
 	case 401:
@@ -139,15 +140,15 @@ func skippable(f *peer.Refusal) bool {
 	case 413, 415:
 		return true
 	case 400:
-		return f.Error == "bad_request" && strings.HasPrefix(f.Reason, "Attachment name ")
+		return f.Error != ""
 	}
 	// Reached: a validation function throws an exception
 	return f.Thrown()
 }
 
-// aboutUs reports whether a refusal may concern our credentials rather than the document: a validation
-// function and a server whose password was changed both answer 401 or 403.
-func aboutUs(f *peer.Refusal) bool { return f.Status == 401 || f.Status == 403 }
+// aboutUs reports whether a refusal may concern us rather than the document: a validation function and a server
+// whose password was changed both answer 401 or 403, and 400 may be for each of our requests.
+func aboutUs(f *peer.Refusal) bool { return f.Status == 400 || f.Status == 401 || f.Status == 403 }
 
 // trouble words a failure that ends the run as CouchDB does.
 func trouble(op peer.Op, f *peer.Failure) Trouble {
