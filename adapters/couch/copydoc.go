@@ -80,9 +80,9 @@ func (c *copying) request(revs, since int) request {
 // go first; the rest of the line is for those that the target has, which only save attachments. One revision
 // is asked for even if it does not fit.
 func (c *copying) fit() (r request, revs int) {
-	revs = fill(len(c.left), func(n int) bool { return c.length(c.request(n, 0)) <= c.line })
+	revs = fill(min(len(c.left), c.line), func(n int) bool { return c.length(c.request(n, 0)) <= c.line })
 	revs = max(revs, 1)
-	since := fill(len(c.op.Since), func(n int) bool { return c.length(c.request(revs, n)) <= c.line })
+	since := fill(min(len(c.op.Since), c.line), func(n int) bool { return c.length(c.request(revs, n)) <= c.line })
 	return c.request(revs, since), revs
 }
 
@@ -166,6 +166,10 @@ func (c *copying) heard(doc document) {
 // scan returns the document whose body is raw, and checks that it is the one asked for.
 func (c *copying) scan(raw []byte) (document, error) {
 	doc, err := c.scanner.scan(raw)
+	if isTooDeep(err) {
+		doc, err = c.scanner.scan(shallow(raw))
+		doc.raw = raw
+	}
 	if err == nil && doc.id != c.op.ID {
 		err = malformedf("answered document %q instead", clip(doc.id, 100))
 	}

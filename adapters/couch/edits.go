@@ -6,18 +6,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 
 	"couchrelay/core/peer"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
-
-// isTooDeep reports whether JSON is nested deeper than its decoder takes, which has no type for that.
-func isTooDeep(err error) bool {
-	var syntax *jsontext.SyntacticError
-	return errors.As(err, &syntax) && strings.Contains(syntax.Error(), "exceeded max depth")
-}
 
 // maxRead bounds a document that ReadDocs takes.
 const maxRead = 16 << 20

@@ -128,13 +128,18 @@ func isOfAnother(part *multipart.Part, att attachment, all []attachment) bool {
 	return name != att.name && slices.ContainsFunc(all, func(a attachment) bool { return a.follows && a.name == name })
 }
 
-// readDoc reads the JSON value that a part begins with, of up to maxDoc.
-func readDoc(from io.Reader) ([]byte, error) {
-	s := newStream(from)
-	s.allow(maxDoc)
-	raw, err := s.ReadValue()
-	if err == io.EOF {
-		return nil, malformed("answered an empty part")
+// readDoc reads a part that is JSON, of up to maxDoc. Whether it is, shows when it is scanned. An answer that breaks
+// off behind the JSON has brought it.
+func readDoc(part io.Reader) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(part, maxDoc+1))
+	raw = bytes.TrimSpace(raw)
+	switch {
+	case err == nil && len(raw) > maxDoc:
+		err = errTooLarge
+	case err == nil && len(raw) == 0:
+		err = malformed("answered an empty part")
+	case err != nil && jsontext.Value(raw).IsValid(lenient...):
+		err = nil
 	}
 	return raw, err
 }

@@ -36,7 +36,8 @@ type (
 		LastSeq Seq
 		// Pending is the number of rows that follow, -1 if the server does not tell.
 		Pending int64
-		// Skipped counts rows without a document to copy: old servers send rows with empty ids.
+		// Skipped counts rows without a document to copy: old servers send rows with empty ids, and local documents are
+		// not replicated.
 		Skipped int
 	}
 

@@ -256,10 +256,10 @@ func (p *pipeline) divide(b *batch, missing []peer.DocMissing) {
 // other are copied together.
 func (p *pipeline) queueCopy(b *batch, doc peer.CopyDoc) {
 	if n := len(b.copies); n > 0 && b.copies[n-1].ID == doc.ID {
-		last := &b.copies[n-1]
-		last.Revs = append(last.Revs[:len(last.Revs):len(last.Revs)], doc.Revs...)
+		b.copies[n-1].Revs = append(b.copies[n-1].Revs, doc.Revs...)
 		return
 	}
+	doc.Revs = slices.Clone(doc.Revs)
 	b.copies = append(b.copies, doc)
 }
 
@@ -295,10 +295,15 @@ func (p *pipeline) pump(b *batch) {
 // the adapter.
 func (p *pipeline) copySlots() int { return max(1, p.plan.Connections-p.plan.Workers-1) }
 
+// union returns the revisions of two rows of a document, which may have a hundred thousand.
 func union(revs, more []string) []string {
-	all := slices.Clone(revs)
+	all, known := slices.Clone(revs), make(map[string]bool, len(revs))
+	for _, rev := range revs {
+		known[rev] = true
+	}
 	for _, rev := range more {
-		if !slices.Contains(all, rev) {
+		if !known[rev] {
+			known[rev] = true
 			all = append(all, rev)
 		}
 	}
