@@ -95,6 +95,13 @@ func lineLength(from *url.URL, r request) int {
 	return len("GET ?&") + base + len(r.path) + len(r.query) + len(" HTTP/1.1\r\n")
 }
 
+// isTooLong reports whether a server did not take a request for the length of its line. CouchDB answers 400 then, and
+// no word.
+func isTooLong(f *peer.Failure, line int) bool {
+	silent := f.Status == http.StatusBadRequest && f.Error == "" && f.Reason == "" && line > maxRequestLine
+	return f.Kind == peer.Status && (silent || f.Status == http.StatusRequestURITooLong)
+}
+
 // fill returns the largest n up to limit that fits. If n fits, so must all smaller ones.
 func fill(limit int, fits func(n int) bool) int {
 	low, high := 0, limit
@@ -115,7 +122,7 @@ func (c *copying) fetch() *peer.Failure {
 	r, revs := c.fit()
 	a, f := c.pair.source.ask(c.ctx, r, http.StatusOK)
 	if f != nil {
-		if f.Kind == peer.Status && f.Status == http.StatusRequestURITooLong {
+		if isTooLong(f, c.length(r)) {
 			return c.shrink(f, c.length(r))
 		}
 		return f
@@ -276,6 +283,9 @@ func (c *copying) outcome(a *answer, doc document) (*peer.Refusal, *peer.Failure
 		return nil, a.written()
 	}
 	f := a.refused()
+	if isTooLong(f, lineLength(c.pair.target.base, a.request)) {
+		f.Status, f.Error, f.Reason = http.StatusRequestURITooLong, "uri_too_long", "the id is too long for a URL"
+	}
 	refusal := &peer.Refusal{ID: doc.id, Rev: doc.rev, Status: f.Status, Error: f.Error, Reason: f.Reason}
 	switch s := f.Status; {
 	case refusal.Thrown():

@@ -2,6 +2,7 @@ package couch
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -106,22 +107,35 @@ func (c *copying) readRelated(a *answer, related *multipart.Reader) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	alone := &fetcher{copying: c, ctx: ctx, rev: doc.rev}
+	defer alone.close()
+	disordered := false
 	open := func(att attachment) (io.Reader, error) {
+		if disordered {
+			return alone.open(att)
+		}
 		part, err := related.NextRawPart()
 		switch {
 		case err == io.EOF:
 			err = notFollowing(att)
 		case err == nil && isOfAnother(part, att, attachments):
-			err = malformedf("sent another attachment in the place of %q", clip(att.name, 100))
+			disordered = true
+			return alone.open(att)
 		}
 		return part, err
 	}
-	return c.putRelated(doc, attachments, open, func() { a.cancel(errRefused) })
+	interrupt := func() {
+		a.cancel(errRefused)
+		cancel()
+	}
+	return c.putRelated(doc, attachments, open, interrupt)
 }
 
-// isOfAnother reports whether a part says that it is another attachment than the one whose turn it is. Servers other
-// than CouchDB may send them in an order of their own. A name that is none of the document's says nothing: CouchDB
-// quotes none.
+// isOfAnother reports whether a part says that it is another attachment than the one whose turn it is: Couchbase's
+// Sync Gateway sends them in any order. They are then fetched one by one, since the target wants them in the order of
+// the document. A name that is none of the document's says nothing: CouchDB quotes none.
 func isOfAnother(part *multipart.Part, att attachment, all []attachment) bool {
 	_, params, _ := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
 	name := params["filename"]

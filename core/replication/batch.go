@@ -193,7 +193,8 @@ func (p *pipeline) diff(b *batch) {
 	p.divide(b, lacksAll(peer.DiffRevs{Docs: b.docs}))
 }
 
-// lacksAll is what a target lacks that was not asked.
+// lacksAll is what a target lacks that was not asked, or cannot read the question, as CouchDB if one of many revisions
+// has another form than its own. What it does with the documents tells of each.
 func lacksAll(op peer.DiffRevs) []peer.DocMissing {
 	all := make([]peer.DocMissing, len(op.Docs))
 	for i, d := range op.Docs {
@@ -202,12 +203,8 @@ func lacksAll(op peer.DiffRevs) []peer.DocMissing {
 	return all
 }
 
-// unanswerable reports whether a target cannot read a question for what it lacks, as CouchDB if one of many revisions
-// has another form than its own. Then all count as missing, and what it does with the documents tells of each.
-func unanswerable(f *peer.Failure) bool { return f != nil && f.Kind == peer.Status && f.Status == 400 }
-
 func (p *pipeline) onDiff(b *batch, op peer.DiffRevs, reply peer.Reply) {
-	if unanswerable(reply.Failure) {
+	if reply.Failure != nil && ofOne(reply.Failure) {
 		p.divide(b, lacksAll(op))
 		return
 	}

@@ -54,8 +54,9 @@ func (r *Run) grantRetry(c *call, f *peer.Failure) bool {
 	if copies {
 		first, growth = copyPause, 4
 	}
-	// The target answers 409 to a document when a concurrent write to it got in between; it is sent again.
-	if !Transient(f) && !(copies && f.Status == 409) {
+	// The target answers 409 to a document when a concurrent write to it got in between; it is sent again. A lenient
+	// run waits whether others come over meanwhile.
+	if !Transient(f) && !(copies && (f.Status == 409 || r.plan.lenient() && ofBulk(f))) {
 		return false
 	}
 	if c.failed == 0 {
@@ -65,6 +66,9 @@ func (r *Run) grantRetry(c *call, f *peer.Failure) bool {
 	retries := r.plan.Retries
 	if c.brief && ofBulk(f) {
 		retries = min(retries, 1)
+	}
+	if copies && r.plan.lenient() {
+		retries = max(retries, 1)
 	}
 	if c.failed > retries || r.now.Sub(c.since) >= retryWindow {
 		return false
@@ -120,11 +124,17 @@ func (r *Run) missingPause() time.Duration { return cmp.Or(r.plan.MissingPause, 
 func Transient(f *peer.Failure) bool {
 	switch f.Kind {
 	case peer.Status:
-		return f.Status == 408 || f.Status >= 500
+		return f.Status == 408 || f.Status >= 500 && !ofOne(f)
 	case peer.Unresolvable, peer.Unreachable, peer.Broken, peer.TimedOut, peer.Malformed:
 		return true
 	}
 	return false
+}
+
+// ofOne reports whether a request with many documents may have failed for one of them, which the target cannot read.
+func ofOne(f *peer.Failure) bool {
+	v := peer.Refusal{Status: f.Status, Error: f.Error}
+	return f.Kind == peer.Status && (f.Status == 400 || v.Thrown())
 }
 
 // skippable reports whether a refused document is counted and left out while the replication goes on: the
@@ -137,7 +147,7 @@ func skippable(f *peer.Refusal) bool {
 		return f.Error == "unauthorized"
 	case 403:
 		return f.Error == "forbidden"
-	case 413, 415:
+	case 413, 414, 415:
 		return true
 	case 400:
 		return f.Error != ""

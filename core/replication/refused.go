@@ -262,7 +262,7 @@ func (f *refusals) onDiff(op peer.DiffRevs, reply peer.Reply) {
 	missing := lacksAll(op)
 	if got, is := reply.Result.(peer.Diff); is {
 		missing = got.Docs
-	} else if !unanswerable(reply.Failure) {
+	} else if !ofOne(reply.Failure) {
 		f.crash(trouble(op, reply.Failure))
 		return
 	}

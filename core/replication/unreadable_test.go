@@ -7,12 +7,9 @@ import (
 	"couchrelay/core/peer"
 )
 
-// unreadable has the target answer 400 to every request in which one of some documents is, as a server does that
-// cannot read it: questions, bulk writes and copies.
-func (w *world) unreadable(ids ...string) {
-	bad := peer.Failure{
-		Side: peer.Target, Kind: peer.Status, Status: 400, Error: "bad_request", Reason: "invalid UTF-8 JSON",
-	}
+// unreadable has the target fail on every request in which one of some documents is, as a server does that cannot read
+// it: questions, bulk writes and copies.
+func (w *world) unreadable(bad peer.Failure, ids ...string) {
 	w.reply = func(c Call) *peer.Reply {
 		sent := false
 		switch op := c.Op.(type) {
@@ -24,7 +21,7 @@ func (w *world) unreadable(ids ...string) {
 			})
 		case peer.CopyDoc:
 			if slices.Contains(ids, op.ID) {
-				return refusedWith(op, peer.Refusal{Status: 400, Error: bad.Error, Reason: bad.Reason})
+				return refusedWith(op, peer.Refusal{Status: bad.Status, Error: bad.Error, Reason: bad.Reason})
 			}
 		}
 		if sent {
@@ -43,11 +40,14 @@ func refusedWith(op peer.CopyDoc, v peer.Refusal) *peer.Reply {
 // TestUnreadableDocuments: a document that the target cannot read fails the bulk write and the question that it is in.
 // It is listed, and the others come over.
 func TestUnreadableDocuments(t *testing.T) {
-	for _, bulk := range []bool{true, false} {
+	couchDB := peer.Failure{Side: peer.Target, Kind: peer.Status, Status: 400, Error: "bad_request", Reason: "no JSON"}
+	pouchDB := peer.Failure{Side: peer.Target, Kind: peer.Status, Status: 500, Error: "doc_validation", Reason: "_foo"}
+	for i, bad := range []peer.Failure{couchDB, couchDB, pouchDB, pouchDB} {
+		bulk := i%2 == 0
 		w := newWorld(t)
 		w.plan.UseBulkGet = bulk
 		w.fill(20)
-		w.unreadable("doc3", "doc11", "doc12")
+		w.unreadable(bad, "doc3", "doc11", "doc12")
 		w.begin()
 		end := w.runToEnd(first)
 		i := end.Info
@@ -56,7 +56,7 @@ func TestUnreadableDocuments(t *testing.T) {
 		}
 		for _, id := range []string{"doc3", "doc11", "doc12"} {
 			row := w.list[peerRev{id, "1-a"}]
-			if row == nil || row.Status != 400 || row.Reason != "invalid UTF-8 JSON" {
+			if row == nil || row.Status != bad.Status || row.Reason != bad.Reason {
 				t.Errorf("%s is listed as %+v", id, row)
 			}
 		}

@@ -15,7 +15,7 @@ func (r copier) copies(f *flight, op peer.CopyDoc) error {
 	var ancestors []string
 	for i, rev := range op.Revs {
 		w := r.next(name{op.ID, rev}, func(w *want) bool {
-			return r.readable(w) || w.stage == kept && w.failed && w.inline
+			return r.readable(w) || w.stage == kept && w.failed
 		})
 		switch {
 		case w == nil || slices.Contains(op.Revs[:i], rev):
@@ -183,7 +183,7 @@ func leavesOut(v *peer.Refusal) bool {
 		return v.Error == "unauthorized"
 	case 403:
 		return v.Error == "forbidden"
-	case 413, 415:
+	case 413, 414, 415:
 		return true
 	case 400:
 		return v.Error != ""
