@@ -41,8 +41,10 @@ func (s *scanner) scan(raw []byte) (document, error) {
 		case "_revisions":
 			d.revisions, err = in.ReadValue()
 		case "_attachments":
-			d.attachments, err = in.ReadValue()
-			d.attachmentsAt = int(in.InputOffset()) - len(d.attachments)
+			v, bad := in.ReadValue()
+			if err = bad; v.Kind() == jsontext.KindBeginObject {
+				d.attachments, d.attachmentsAt = v, int(in.InputOffset())-len(v)
+			}
 		default:
 			err = in.SkipValue()
 		}

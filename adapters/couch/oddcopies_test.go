@@ -62,3 +62,21 @@ func TestCopyLongID(t *testing.T) {
 		})
 	}
 }
+
+// TestCopyDocOddAttachments: whether a document may have attachments of another type is for the target to say.
+func TestCopyDocOddAttachments(t *testing.T) {
+	for _, value := range []string{"null", "[]", `"x"`} {
+		doc := `{"_id":"doc","_rev":"2-b","_attachments":` + value + `}`
+		for _, source := range []http.HandlerFunc{
+			saysMixed(new(mixed).part(doc).end()), says(200, `[{"ok":`+doc+`}]`),
+		} {
+			refuses := says(400, `{"error":"doc_validation","reason":"Bad special document member: _attachments"}`)
+			inRig(t, source, refuses, func(r *rig) {
+				revs := must[peer.Copied](r, peer.CopyDoc{ID: "doc", Revs: []string{"2-b"}}).Revs
+				if len(revs) != 1 || revs[0].Refused == nil || revs[0].Refused.Status != 400 {
+					t.Errorf("%s: %+v", value, revs)
+				}
+			})
+		}
+	}
+}
