@@ -41,16 +41,17 @@ func (p *Pair) fetchDocs(ctx context.Context, id uint64, op peer.FetchDocs) (pee
 }
 
 // bulkGetBody returns the body of a request. It has atts_since only if op asks for attachments: CouchDB sends
-// attachments that are newer than atts_since even if the request says attachments=false.
+// attachments that are newer than atts_since even if the request says attachments=false. All lists of it together are
+// bounded, since revisions of one document may each have thousands of possible ancestors.
 func bulkGetBody(op peer.FetchDocs) []byte {
-	body := []byte(`{"docs":[`)
+	body, room := []byte(`{"docs":[`), maxAncestors
 	for i, d := range op.Docs {
 		if i > 0 {
 			body = append(body, ',')
 		}
 		body = appendQuoted(append(body, `{"id":`...), d.ID)
 		body = appendQuoted(append(body, `,"rev":`...), d.Rev)
-		if op.Attachments && len(d.Since) > 0 {
+		if room -= sizeOf(d.Since...); op.Attachments && len(d.Since) > 0 && room >= 0 {
 			body = appendStrings(append(body, `,"atts_since":`...), d.Since)
 		}
 		body = append(body, '}')

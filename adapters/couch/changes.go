@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"couchrelay/core/peer"
@@ -22,13 +23,17 @@ const (
 	slowest = 20 * time.Second
 )
 
-// maxRows bounds the rows that one read returns, in bytes of memory: a row may have maxItem, and a read asks
-// for thousands.
+// maxRows bounds the rows that one read returns, in bytes of memory, but for a single larger one: a read asks for
+// thousands.
 const maxRows = 8 << 20
 
 // slowRead bounds how long a read waits for more rows once it has the first. A filter may let few rows
 // through; those that have come should be copied, rather than be lost when the run ends.
 const slowRead = time.Second
+
+// localPrefix begins the ids of documents that are not replicated. A row of one would have the target write it, over a
+// checkpoint say.
+const localPrefix = "_local/"
 
 // readChanges continues the feed that the previous read left open if it stopped at op.Since; otherwise, or if
 // that connection has broken since, it opens a new one.
@@ -299,7 +304,7 @@ func (f *feed) read(limit int) peer.Reply {
 		f.ahead, f.begun, f.last = nil, true, next.Seq
 		_, wanted := slices.BinarySearch(f.only, next.ID)
 		switch {
-		case next.ID == "":
+		case next.ID == "", strings.HasPrefix(next.ID, localPrefix):
 			got.Skipped++
 		case wanted || f.only == nil:
 			got.Rows = append(got.Rows, next.Change)
@@ -401,7 +406,7 @@ func (s *stream) count() (int64, error) {
 // readRow reads a row. A broken row fails the whole answer: its sequence would otherwise be passed, and its
 // change lost. Rows without a document (an id of "") are left to the caller.
 func (f *feed) readRow() (row, error) {
-	f.allow(maxItem)
+	f.allow(maxLeaves)
 	r := rowReader{stream: f.stream}
 	if f.PeekKind() == jsontext.KindBeginObject {
 		if err := f.object(r.member); err != nil {

@@ -63,6 +63,8 @@ func TestChangesAnswers(t *testing.T) {
 			peer.Changes{End: true, LastSeq: "0", Pending: -1}, 0, ""},
 		{"empty id", feedOf(`{"seq":"1","id":"","changes":[{"rev":"1-a"}]}`, rowB),
 			peer.Changes{Rows: rows(changeB), End: true, LastSeq: `"9-z"`, Pending: 4, Skipped: 1}, 0, ""},
+		{"local document", feedOf(`{"seq":"1","id":"_local/a","changes":[{"rev":"1-a"}]}`, rowB),
+			peer.Changes{Rows: rows(changeB), End: true, LastSeq: `"9-z"`, Pending: 4, Skipped: 1}, 0, ""},
 		{"removed", feedOf(`{"seq":"1-x","id":"a","removed":true,` +
 			`"changes":[{"rev":"0-x"},{"rev":"1-a"},{"rev":"1-b"}]}`),
 			peer.Changes{Rows: rows(changeA), End: true, LastSeq: `"9-z"`, Pending: 4}, 0, ""},

@@ -81,11 +81,11 @@ func (c *copying) request(revs, since int) request {
 // go first; the rest of the line is for those that the target has, which only save attachments. One revision
 // is asked for even if it does not fit.
 func (c *copying) fit() (r request, revs int) {
-	revs = fill(len(c.left), func(n int) bool { return c.length(c.request(n, 0)) <= c.line })
+	revs = fill(min(len(c.left), c.line), func(n int) bool { return c.length(c.request(n, 0)) <= c.line })
 	if revs = max(revs, 1); c.alone {
 		revs = 1
 	}
-	since := fill(len(c.op.Since), func(n int) bool { return c.length(c.request(revs, n)) <= c.line })
+	since := fill(min(len(c.op.Since), c.line), func(n int) bool { return c.length(c.request(revs, n)) <= c.line })
 	return c.request(revs, since), revs
 }
 
@@ -96,6 +96,13 @@ func (c *copying) length(r request) int { return lineLength(c.pair.source.base, 
 func lineLength(from *url.URL, r request) int {
 	base := len(from.RequestURI())
 	return len("GET ?&") + base + len(r.path) + len(r.query) + len(" HTTP/1.1\r\n")
+}
+
+// isTooLong reports whether a server did not take a request for the length of its line. CouchDB answers 400 then, and
+// no word.
+func isTooLong(f *peer.Failure, line int) bool {
+	silent := f.Status == http.StatusBadRequest && f.Error == "" && f.Reason == "" && line > maxRequestLine
+	return f.Kind == peer.Status && (silent || f.Status == http.StatusRequestURITooLong)
 }
 
 // fill returns the largest n up to limit that fits. If n fits, so must all smaller ones.
@@ -118,7 +125,7 @@ func (c *copying) fetch() *peer.Failure {
 	r, revs := c.fit()
 	a, f := c.pair.source.ask(c.ctx, r, http.StatusOK)
 	if f != nil {
-		if f.Kind == peer.Status && f.Status == http.StatusRequestURITooLong {
+		if isTooLong(f, c.length(r)) {
 			return c.shrink(f, c.length(r))
 		}
 		return f
@@ -187,6 +194,10 @@ func (c *copying) heard(doc document) {
 // scan returns the document whose body is raw, and checks that it is the one asked for.
 func (c *copying) scan(raw []byte) (document, error) {
 	doc, err := c.scanner.scan(raw)
+	if isTooDeep(err) {
+		doc, err = c.scanner.scan(shallow(raw))
+		doc.raw = raw
+	}
 	if err == nil && doc.id != c.op.ID {
 		err = malformedf("answered document %q instead", clip(doc.id, 100))
 	}
@@ -293,6 +304,9 @@ func (c *copying) outcome(a *answer, doc document) (*peer.Refusal, *peer.Failure
 		return nil, a.written()
 	}
 	f := a.refused()
+	if isTooLong(f, lineLength(c.pair.target.base, a.request)) {
+		f.Status, f.Error, f.Reason = http.StatusRequestURITooLong, "uri_too_long", "the id is too long for a URL"
+	}
 	refusal := &peer.Refusal{ID: doc.id, Rev: doc.rev, Status: f.Status, Error: f.Error, Reason: f.Reason}
 	switch s := f.Status; {
 	case refusal.Thrown():

@@ -2,7 +2,6 @@ package couch
 
 import (
 	"bytes"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -42,13 +41,18 @@ func (s *scanner) scan(raw []byte) (document, error) {
 		case "_revisions":
 			d.revisions, err = in.ReadValue()
 		case "_attachments":
-			d.attachments, err = in.ReadValue()
-			d.attachmentsAt = int(in.InputOffset()) - len(d.attachments)
+			v, bad := in.ReadValue()
+			if err = bad; v.Kind() == jsontext.KindBeginObject {
+				d.attachments, d.attachmentsAt = v, int(in.InputOffset())-len(v)
+			}
 		default:
 			err = in.SkipValue()
 		}
 		return err
 	})
+	if err == nil {
+		err = in.end()
+	}
 	if err == nil && (d.id == "" || d.rev == "") {
 		err = malformed("answered a document without _id or _rev")
 	}
@@ -64,11 +68,17 @@ func (d document) hasAttachments() bool {
 // lineage returns a function that reports whether a revision is the document's own or in its history.
 func (d document) lineage() func(rev string) bool {
 	start, hashes := d.history()
-	return func(rev string) bool {
-		generation, hash, _ := strings.Cut(rev, "-")
-		n, err := strconv.Atoi(generation)
-		return rev == d.rev || err == nil && start >= n && start-n < len(hashes) && hashes[start-n] == hash
+	return func(rev string) bool { return rev == d.rev || generationIn(start, hashes, rev) > 0 }
+}
+
+// generationIn returns the generation of a revision, 0 if the history does not have it.
+func generationIn(start int, hashes []string, rev string) int {
+	generation, hash, _ := strings.Cut(rev, "-")
+	n, err := strconv.Atoi(generation)
+	if err != nil || n > start || start-n >= len(hashes) || hashes[start-n] != hash {
+		return 0
 	}
+	return n
 }
 
 // history returns what _revisions says: the generation of the newest revision, and the hashes from there
@@ -102,11 +112,9 @@ func (d document) history() (start int, hashes []string) {
 // is.
 func (d document) newestOf(revs []string) int {
 	start, hashes := d.history()
-	for i, hash := range hashes {
-		generation := start - i
-		if slices.Contains(revs, strconv.Itoa(generation)+"-"+hash) {
-			return generation
-		}
+	newest := 0
+	for _, rev := range revs {
+		newest = max(newest, generationIn(start, hashes, rev))
 	}
-	return 0
+	return newest
 }

@@ -2,9 +2,7 @@ package couch
 
 import (
 	"encoding/json"
-	"errors"
 	"io"
-	"strings"
 
 	"couchrelay/core/peer"
 
@@ -20,8 +18,11 @@ const (
 	maxLog = 8 << 20
 	// maxDesign bounds a design document that is read for its filter.
 	maxDesign = 16 << 20
-	// maxItem bounds one row, error or other element of a long answer.
+	// maxItem bounds an error or other element of a long answer.
 	maxItem = 4 << 20
+	// maxLeaves bounds what an answer says of all leaves of one document, a row of changes say. Each leaf takes
+	// about 45 bytes, and a document may have hundreds of thousands.
+	maxLeaves = 32 << 20
 	// maxDoc bounds one document without its attachments. CouchDB's limit is 8 MB by default and was
 	// 64 MB in 2.x.
 	maxDoc = 128 << 20
@@ -144,12 +145,6 @@ func (s *stream) end() error {
 		return malformed("answered more than one JSON value")
 	}
 	return err
-}
-
-// isTooDeep reports whether JSON is nested deeper than its decoder takes, which has no type for that.
-func isTooDeep(err error) bool {
-	var syntax *jsontext.SyntacticError
-	return errors.As(err, &syntax) && strings.Contains(syntax.Error(), "exceeded max depth")
 }
 
 // readJSON decodes an answer of up to limit bytes into v, and ends it.

@@ -33,8 +33,8 @@ type member struct {
 	value jsontext.Value
 }
 
-// maxAttachments bounds the attachments of one document.
-const maxAttachments = 10_000
+// maxAttachments bounds the attachments of one document. What is kept of each takes about 1 kB.
+const maxAttachments = 100_000
 
 // readAttachments reads the value of _attachments. The order of members is kept, because the attachments'
 // bytes follow a document in that order.

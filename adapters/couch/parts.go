@@ -2,6 +2,7 @@ package couch
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -106,22 +107,36 @@ func (c *copying) readRelated(a *answer, related *multipart.Reader) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	alone := &fetcher{copying: c, ctx: ctx, rev: doc.rev}
+	defer alone.close()
+	disordered := false
 	open := func(att attachment) (io.Reader, error) {
+		if disordered {
+			return alone.open(att)
+		}
 		part, err := related.NextRawPart()
 		switch {
 		case err == io.EOF:
 			err = notFollowing(att)
 		case err == nil && isOfAnother(part, att, attachments):
-			err = malformedf("sent another attachment in the place of %q", clip(att.name, 100))
+			disordered = true
+			return alone.open(att)
 		}
 		return part, err
 	}
-	return c.putRelated(doc, attachments, open, func() { a.cancel(errRefused) })
+	interrupt := func() {
+		a.cancel(errRefused)
+		cancel()
+	}
+	return c.putRelated(doc, attachments, open, interrupt)
 }
 
-// isOfAnother reports whether a part says that it is another attachment than the one whose turn it is. Servers other
-// than CouchDB may send them in an order of their own. A name that is none of the document's says nothing, and neither
-// does the one in turn as CouchDB has it, which quotes nothing: read by the rules, it may be that of another one.
+// isOfAnother reports whether a part says that it is another attachment than the one whose turn it is: Couchbase's
+// Sync Gateway sends them in any order. They are then fetched one by one, since the target wants them in the order of
+// the document. A name that is none of the document's says nothing, and neither does the one in turn as CouchDB has it,
+// which quotes nothing: read by the rules, it may be that of another one.
 func isOfAnother(part *multipart.Part, att attachment, all []attachment) bool {
 	said := part.Header.Get("Content-Disposition")
 	_, params, _ := mime.ParseMediaType(said)
@@ -130,13 +145,18 @@ func isOfAnother(part *multipart.Part, att attachment, all []attachment) bool {
 		slices.ContainsFunc(all, func(a attachment) bool { return a.follows && a.name == name })
 }
 
-// readDoc reads the JSON value that a part begins with, of up to maxDoc.
-func readDoc(from io.Reader) ([]byte, error) {
-	s := newStream(from)
-	s.allow(maxDoc)
-	raw, err := s.ReadValue()
-	if err == io.EOF {
-		return nil, malformed("answered an empty part")
+// readDoc reads a part that is JSON, of up to maxDoc. Whether it is, shows when it is scanned. An answer that breaks
+// off behind the JSON has brought it.
+func readDoc(part io.Reader) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(part, maxDoc+1))
+	raw = bytes.TrimSpace(raw)
+	switch {
+	case err == nil && len(raw) > maxDoc:
+		err = errTooLarge
+	case err == nil && len(raw) == 0:
+		err = malformed("answered an empty part")
+	case err != nil && jsontext.Value(raw).IsValid(lenient...):
+		err = nil
 	}
 	return raw, err
 }

@@ -90,7 +90,7 @@ func (s *stream) missing(asked map[string][]string) (map[string]peer.DocMissing,
 		if _, again := found[id]; again || len(found) == len(asked) {
 			return malformedf(excess, clip(id, 60))
 		}
-		s.allow(maxItem)
+		s.allow(maxLeaves)
 		d, err := s.missingOf(id, asked[id], &room)
 		found[id] = d
 		return err

@@ -36,7 +36,8 @@ type (
 		LastSeq Seq
 		// Pending is the number of rows that follow, -1 if the server does not tell.
 		Pending int64
-		// Skipped counts rows without a document to copy: old servers send rows with empty ids.
+		// Skipped counts rows without a document to copy: old servers send rows with empty ids, and local documents are
+		// not replicated.
 		Skipped int
 	}
 
@@ -130,16 +131,16 @@ type Refusal struct {
 	Reason  string
 }
 
-// Thrown reports whether a validation function ended with an exception over this document. CouchDB then
-// answers 500 with JavaScript's name of the exception. InternalError does not count, since the engine may
-// have had too little memory or time, nor does Error, which servers written in JavaScript answer to all kinds
-// of trouble.
+// Thrown reports whether a server failed over this document, as it will at every attempt. Where a validation function
+// ends with an exception, CouchDB answers 500 with JavaScript's name of it. InternalError does not count, since the
+// engine may have had too little memory or time, nor does Error, which servers written in JavaScript answer to all
+// kinds of trouble. PouchDB's server answers 500 to members that it does not know.
 func (r *Refusal) Thrown() bool {
 	if r.Status != 500 {
 		return false
 	}
 	switch r.Error {
-	case "EvalError", "RangeError", "ReferenceError", "SyntaxError", "TypeError", "URIError":
+	case "EvalError", "RangeError", "ReferenceError", "SyntaxError", "TypeError", "URIError", "doc_validation":
 		return true
 	}
 	return false

@@ -190,14 +190,24 @@ func (p *pipeline) diff(b *batch) {
 		p.ask(op, func(reply peer.Reply) { p.onDiff(b, op, reply) })
 		return
 	}
-	all := make([]peer.DocMissing, len(b.docs))
-	for i, d := range b.docs {
+	p.divide(b, lacksAll(peer.DiffRevs{Docs: b.docs}))
+}
+
+// lacksAll is what a target lacks that was not asked, or cannot read the question, as CouchDB if one of many revisions
+// has another form than its own. What it does with the documents tells of each.
+func lacksAll(op peer.DiffRevs) []peer.DocMissing {
+	all := make([]peer.DocMissing, len(op.Docs))
+	for i, d := range op.Docs {
 		all[i] = peer.DocMissing{ID: d.ID, Missing: d.Revs}
 	}
-	p.divide(b, all)
+	return all
 }
 
 func (p *pipeline) onDiff(b *batch, op peer.DiffRevs, reply peer.Reply) {
+	if reply.Failure != nil && ofOne(reply.Failure) {
+		p.divide(b, lacksAll(op))
+		return
+	}
 	if reply.Failure != nil {
 		p.crash(trouble(op, reply.Failure))
 		return
@@ -243,10 +253,10 @@ func (p *pipeline) divide(b *batch, missing []peer.DocMissing) {
 // other are copied together.
 func (p *pipeline) queueCopy(b *batch, doc peer.CopyDoc) {
 	if n := len(b.copies); n > 0 && b.copies[n-1].ID == doc.ID {
-		last := &b.copies[n-1]
-		last.Revs = append(last.Revs[:len(last.Revs):len(last.Revs)], doc.Revs...)
+		b.copies[n-1].Revs = append(b.copies[n-1].Revs, doc.Revs...)
 		return
 	}
+	doc.Revs = slices.Clone(doc.Revs)
 	b.copies = append(b.copies, doc)
 }
 
@@ -282,10 +292,15 @@ func (p *pipeline) pump(b *batch) {
 // the adapter.
 func (p *pipeline) copySlots() int { return max(1, p.plan.Connections-p.plan.Workers-1) }
 
+// union returns the revisions of two rows of a document, which may have a hundred thousand.
 func union(revs, more []string) []string {
-	all := slices.Clone(revs)
+	all, known := slices.Clone(revs), make(map[string]bool, len(revs))
+	for _, rev := range revs {
+		known[rev] = true
+	}
 	for _, rev := range more {
-		if !slices.Contains(all, rev) {
+		if !known[rev] {
+			known[rev] = true
 			all = append(all, rev)
 		}
 	}

@@ -201,9 +201,9 @@ func (p *pipeline) onWritten(b *batch, g *group, op peer.WriteDocs, reply peer.R
 		// Reached: a compressed write fails
 		g.plain = true
 		p.write(b, g, peer.WriteDocs{Docs: op.Docs})
-	case f.Kind == peer.Status && f.Status == 413:
+	case f.Kind == peer.Status && (f.Status == 413 || ofOne(f) && !g.inline):
 		p.writeSmaller(b, g, op, f)
-	case g.inline && ofAttachments(f):
+	case g.inline && ofAttachments(f), p.plan.lenient() && Transient(f) && ofBulk(f):
 		// Reached: a bulk write fails for its attachments
 		p.writeAlone(b, g, op)
 	default:
@@ -267,9 +267,10 @@ func (g *group) meant(sent []peer.Kept, v peer.Refusal) []peer.Kept {
 	return slices.Clone(sent)
 }
 
-// writeSmaller halves a write that is too large for the target. A single document that is too large is
-// refused, unless it may be that only the request is: one with attachments is smaller when it is copied alone,
-// and some servers bound documents and requests, but not attachments.
+// writeSmaller halves a write that is too large for the target, or that it takes no document of, for a single one
+// that it cannot read. A single document that is too large is refused, unless it may be that only the request is: one
+// with attachments is smaller when it is copied alone, and some servers bound documents and requests, but not
+// attachments.
 func (p *pipeline) writeSmaller(b *batch, g *group, op peer.WriteDocs, f *peer.Failure) {
 	if n := len(op.Docs); n > 1 {
 		// Reached: a bulk write is halved
@@ -278,7 +279,7 @@ func (p *pipeline) writeSmaller(b *batch, g *group, op peer.WriteDocs, f *peer.F
 		p.write(b, g, peer.WriteDocs{Docs: op.Docs[n/2:]})
 		return
 	}
-	if g.inline {
+	if g.inline || f.Status != 413 {
 		// Reached: a single document is too large with its attachments inside
 		p.writeAlone(b, g, op)
 		return

@@ -1,11 +1,13 @@
 package replication
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"couchrelay/core/peer"
+	"couchrelay/core/spec"
 )
 
 // docCopy is the copy of one document: of some of its revisions, each of which streams from the source to the
@@ -14,9 +16,10 @@ import (
 // Documents" with open_revs, and "Upload Document with Attachments".
 type docCopy struct {
 	*pipeline
-	call  *call
-	batch *batch
-	asked []string // revisions
+	call    *call
+	batch   *batch
+	asked   []string // revisions
+	written int64    // documents that the run had written when the copy failed first
 
 	doubtful []string        // revisions that the target refused, perhaps for our credentials, in the last answer
 	admitted map[string]bool // revisions that the target refused so before it let us in
@@ -37,6 +40,9 @@ func (p *pipeline) copyDoc(b *batch, op peer.CopyDoc) {
 // get further.
 func (c *docCopy) absorb(reply peer.Reply) peer.Reply {
 	c.obstacle, c.lacking, c.doubtful = nil, nil, nil
+	if c.call.failed == 0 && c.lacked == 0 {
+		c.written = c.info.DocsWritten
+	}
 	if got, is := reply.Result.(peer.Copied); is {
 		c.takeCopied(got, reply.Failure == nil)
 	}
@@ -114,9 +120,9 @@ func (c *docCopy) count(rev peer.CopiedRev) {
 func (c *docCopy) onCopied(reply peer.Reply) {
 	op := c.call.op.(peer.CopyDoc)
 	if f := reply.Failure; f != nil {
-		if c.batch.retries && Transient(f) && ofBulk(f) && !c.stopping {
+		if f.Kind == peer.Oversized || ofBulk(f) && (c.batch.retries && Transient(f) && !c.stopping || c.aloneFails()) {
 			// Reached: a document that was refused before cannot be copied at all
-			c.leave(peer.Refusal{Status: f.Status, Error: f.Kind.String(), Reason: f.String()})
+			c.leave(peer.Refusal{Status: f.Status, Error: cmp.Or(f.Error, f.Kind.String()), Reason: f.String()})
 			return
 		}
 		if f.Side != peer.Source || f.Kind != peer.Status || f.Status != 404 {
@@ -154,8 +160,20 @@ func (c *docCopy) over() {
 // whose node comes back.
 const notThere = "the source does not have this revision at present"
 
-// leave leaves the rest of a copy that was refused before as it was, in the list: it must not end a run that
-// could go on without it.
+// lenientAfter is after how many crashes in a row a run is lenient: with CouchDB's pauses after a quarter of an hour.
+const lenientAfter = 5
+
+// lenient reports whether the run leaves out documents that it cannot copy, though their failures may pass. Runs
+// before it ended for such a failure, or for another one, so that what follows them would never come over.
+func (p *Plan) lenient() bool { return p.Crashes >= lenientAfter && p.OnRefusal != spec.FailRefused }
+
+// aloneFails reports whether a copy failed for good for this document: the run is lenient, and the target has taken
+// others since the first failure.
+func (c *docCopy) aloneFails() bool {
+	return c.plan.lenient() && c.info.DocsWritten > c.written && !c.stopping
+}
+
+// leave leaves out the rest of a copy, and lists it: it must not end a run that could go on without it.
 func (c *docCopy) leave(v peer.Refusal) {
 	for _, rev := range c.asked {
 		if _, counted := c.counted[rev]; !counted {
@@ -164,7 +182,11 @@ func (c *docCopy) leave(v peer.Refusal) {
 			}
 			c.counted[rev] = false
 			v.ID, v.Rev = c.call.op.(peer.CopyDoc).ID, rev
-			c.refused.list(c.batch, v)
+			if c.batch.retries {
+				c.refused.list(c.batch, v)
+			} else {
+				c.refuse(c.batch, v)
+			}
 		}
 	}
 	c.over()
@@ -175,7 +197,7 @@ func (c *docCopy) leave(v peer.Refusal) {
 // those too.
 func (c *docCopy) askAgain(op peer.CopyDoc) {
 	c.lacked++
-	if c.lacked > 1 && c.batch.retries && !c.stopping {
+	if c.lacked > 1 && (c.batch.retries && !c.stopping || c.aloneFails()) {
 		// Reached: the source does not have a revision that was refused any more
 		c.leave(peer.Refusal{Status: 404, Error: "not_found", Reason: notThere})
 		return
@@ -218,7 +240,7 @@ func (c *docCopy) overcome(op peer.CopyDoc, o *peer.Refusal) {
 		c.again(c.call, 0)
 	case c.grantRetry(c.call, f):
 		c.call.failure = f
-	case c.batch.retries:
+	case c.batch.retries, c.aloneFails():
 		c.leave(*o)
 	default:
 		c.crash(Trouble{

@@ -66,9 +66,11 @@ func ofAttachments(f *peer.Failure) bool {
 	return false
 }
 
-// writeAlone gives up a bulk write of documents with attachments, which are copied one by one instead.
+// writeAlone gives up a bulk write, whose documents are copied one by one instead.
 func (p *pipeline) writeAlone(b *batch, g *group, op peer.WriteDocs) {
-	p.skipInline.observe(1, 1, bulkDecay, p.now)
+	if g.inline {
+		p.skipInline.observe(1, 1, bulkDecay, p.now)
+	}
 	for _, k := range op.Docs {
 		p.queueAlone(b, g.docs[k.Index])
 	}

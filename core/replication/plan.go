@@ -35,6 +35,8 @@ type Plan struct {
 	Reset bool
 	// Refused reports that there are documents in the list of those refused (see ReadRefused).
 	Refused bool
+	// Crashes is how many runs of the job crashed in a row before this one (see lenient).
+	Crashes int
 }
 
 // IDs is the ids of a replication.
@@ -117,6 +119,7 @@ type Terms struct {
 	Broken           func(*invariant.Broken)
 	Reset            bool
 	Refused          bool
+	Crashes          int
 	StallTimeout     time.Duration
 	MissingPause     time.Duration
 }
@@ -151,8 +154,8 @@ func NewPlan(rep *spec.Replication, t Terms) Plan {
 	}
 	return Plan{
 		Options: o, Created: t.Created, Resumed: t.Resumed, ResumedID: t.ResumedID, Delay: t.Delay, Seed: t.Seed, Broken: t.Broken, Reset: t.Reset,
-		Refused: t.Refused,
-		IDs:     func(filterCode string) IDs { return idsOf(rep, t.Server, filterCode) },
+		Refused: t.Refused, Crashes: t.Crashes,
+		IDs: func(filterCode string) IDs { return idsOf(rep, t.Server, filterCode) },
 	}
 }
 

@@ -3,7 +3,6 @@ package replication
 import (
 	"cmp"
 	"fmt"
-	"strings"
 	"time"
 
 	"couchrelay/core/instant"
@@ -55,8 +54,9 @@ func (r *Run) grantRetry(c *call, f *peer.Failure) bool {
 	if copies {
 		first, growth = copyPause, 4
 	}
-	// The target answers 409 to a document when a concurrent write to it got in between; it is sent again.
-	if !Transient(f) && !(copies && f.Status == 409) {
+	// The target answers 409 to a document when a concurrent write to it got in between; it is sent again. A lenient
+	// run waits whether others come over meanwhile.
+	if !Transient(f) && !(copies && (f.Status == 409 || r.plan.lenient() && ofBulk(f))) {
 		return false
 	}
 	if c.failed == 0 {
@@ -66,6 +66,9 @@ func (r *Run) grantRetry(c *call, f *peer.Failure) bool {
 	retries := r.plan.Retries
 	if c.brief && ofBulk(f) {
 		retries = min(retries, 1)
+	}
+	if copies && r.plan.lenient() {
+		retries = max(retries, 1)
 	}
 	if c.failed > retries || r.now.Sub(c.since) >= retryWindow {
 		return false
@@ -121,33 +124,41 @@ func (r *Run) missingPause() time.Duration { return cmp.Or(r.plan.MissingPause, 
 func Transient(f *peer.Failure) bool {
 	switch f.Kind {
 	case peer.Status:
-		return f.Status == 408 || f.Status >= 500
+		return f.Status == 408 || f.Status >= 500 && !ofOne(f)
 	case peer.Unresolvable, peer.Unreachable, peer.Broken, peer.TimedOut, peer.Malformed:
 		return true
 	}
 	return false
 }
 
+// ofOne reports whether a request with many documents may have failed for one of them, which the target cannot read.
+func ofOne(f *peer.Failure) bool {
+	v := peer.Refusal{Status: f.Status, Error: f.Error}
+	return f.Kind == peer.Status && (f.Status == 400 || v.Thrown())
+}
+
 // skippable reports whether a refused document is counted and left out while the replication goes on: the
-// target decided about this document alone. For 401 and 403 that has to be made sure of first (see aboutUs).
+// target decided about this document alone. For some that has to be made sure of first (see aboutUs). With 400
+// targets refuse JSON, members, ids and revisions that their sources took: CouchDB takes no half of a surrogate
+// pair, as PouchDB does. A proxy that answers 400 has no word for the error.
 func skippable(f *peer.Refusal) bool {
 	switch f.Status {
 	case 401:
 		return f.Error == "unauthorized"
 	case 403:
 		return f.Error == "forbidden"
-	case 413, 415:
+	case 413, 414, 415:
 		return true
 	case 400:
-		return f.Error == "bad_request" && strings.HasPrefix(f.Reason, "Attachment name ")
+		return f.Error != ""
 	}
 	// Reached: a validation function throws an exception
 	return f.Thrown()
 }
 
-// aboutUs reports whether a refusal may concern our credentials rather than the document: a validation
-// function and a server whose password was changed both answer 401 or 403.
-func aboutUs(f *peer.Refusal) bool { return f.Status == 401 || f.Status == 403 }
+// aboutUs reports whether a refusal may concern us rather than the document: a validation function and a server
+// whose password was changed both answer 401 or 403, and 400 may be for each of our requests.
+func aboutUs(f *peer.Refusal) bool { return f.Status == 400 || f.Status == 401 || f.Status == 403 }
 
 // trouble words a failure that ends the run as CouchDB does.
 func trouble(op peer.Op, f *peer.Failure) Trouble {

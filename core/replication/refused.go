@@ -259,12 +259,15 @@ func (f *refusals) onPage(page RefusedPage) {
 // onDiff notes which revisions the target has, and copies those again whose time has come.
 func (f *refusals) onDiff(op peer.DiffRevs, reply peer.Reply) {
 	f.asking = false
-	if reply.Failure != nil {
+	missing := lacksAll(op)
+	if got, is := reply.Result.(peer.Diff); is {
+		missing = got.Docs
+	} else if !ofOne(reply.Failure) {
 		f.crash(trouble(op, reply.Failure))
 		return
 	}
 	lacks, since := map[peerRev]bool{}, map[string][]string{}
-	for _, d := range reply.Result.(peer.Diff).Docs {
+	for _, d := range missing {
 		since[d.ID] = d.Ancestors
 		for _, rev := range d.Missing {
 			lacks[peerRev{d.ID, rev}] = true

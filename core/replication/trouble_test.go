@@ -26,7 +26,7 @@ func TestRetries(t *testing.T) {
 		{"copy", peer.Failure{Kind: peer.Broken}, 5, 85 * time.Second, "connection_closed"}, // 1 s, 4 s, 16 s, 64 s, then a minute is over
 		{"read changes", status(418), 1, 0, "changes_req_failed: GET http://h/db/: 418"},
 		{"diff", status(407), 1, 0, "revs_diff_failed"},
-		{"write", status(400), 1, 0, "bulk_docs_failed"},
+		{"write", status(404), 1, 0, "bulk_docs_failed"},
 		{"copy", status(401), 1, 0, "unauthorized: unauthorized to access or create database http://h/db/"},
 		{"open target", status(404), 1, 0, "db_not_found: could not open http://h/db/"},
 		{"open target", peer.Failure{Kind: peer.Unresolvable, URL: "http://h/db/"}, 6, 7 * time.Second, "nxdomain: could not resolve http://h/db/"},

@@ -9,6 +9,8 @@ import (
 	"couchrelay/core/instant"
 	"couchrelay/core/kv"
 	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+	"couchrelay/core/spec"
 	"couchrelay/sim/peers"
 	"couchrelay/sim/world"
 )
@@ -55,6 +57,7 @@ var refusedSubject = subject{
 		}
 		c.on.runReplied.add(l.replied)
 		c.on.runEnded.add(func(r *run) { delete(l.inRun, r) })
+		c.on.runStepped.add(l.leavesOut)
 		c.on.logWritten.add(l.checkCovered)
 		c.on.followed.add(func(f landing) {
 			for _, id := range f.jobs {
@@ -62,6 +65,27 @@ var refusedSubject = subject{
 			}
 		})
 	},
+}
+
+// lenient reports whether the run leaves out documents that it cannot copy, since five before it crashed.
+func (r *run) lenient() bool {
+	return r.Record().ErrorCount >= 5 && r.Replication().OnRefusal != spec.FailRefused
+}
+
+// leavesOut notes what a lenient run lists: the target did not have to refuse it.
+func (l *refusedLists) leavesOut(s runStep) {
+	target := l.w.Database(s.Replication().Target.URL)
+	if !s.lenient() || target == nil {
+		return
+	}
+	for _, e := range s.effects {
+		listed, _ := e.(replication.Refused)
+		for _, f := range listed.Findings {
+			if !f.Over {
+				l.denied[target.String()+" "+f.ID+" "+f.Rev] = true
+			}
+		}
+	}
 }
 
 // replied notes what the target refused. After most refusals of bulk writes a run copies the documents alone.
@@ -198,6 +222,9 @@ func (l *refusedLists) read(jobID string) map[peers.Revision]refusedRow {
 // checkRow is S42b, for a row that may be as it was before.
 func (l *refusedLists) checkRow(jobID string, name peers.Revision, before, now refusedRow) {
 	if before.Attempts == now.Attempts && before.Last == now.Last {
+		return
+	}
+	if r := l.runOf(jobID); r != nil && r.lenient() {
 		return
 	}
 	lacking := now.Status == 404 // by its source, of which this knows nothing

@@ -2,7 +2,6 @@ package protocol
 
 import (
 	"slices"
-	"strings"
 
 	"couchrelay/core/peer"
 )
@@ -16,7 +15,7 @@ func (r copier) copies(f *flight, op peer.CopyDoc) error {
 	var ancestors []string
 	for i, rev := range op.Revs {
 		w := r.next(name{op.ID, rev}, func(w *want) bool {
-			return r.readable(w) || w.stage == kept && w.failed && w.inline
+			return r.readable(w) || w.stage == kept && w.failed
 		})
 		switch {
 		case w == nil || slices.Contains(op.Revs[:i], rev):
@@ -174,8 +173,8 @@ func (r copier) admitted() {
 	}
 }
 
-// credentials reports whether a refusal may be about who we are.
-func credentials(v *peer.Refusal) bool { return v.Status == 401 || v.Status == 403 }
+// credentials reports whether a refusal may be about who we are, or about all that we send.
+func credentials(v *peer.Refusal) bool { return v.Status == 400 || v.Status == 401 || v.Status == 403 }
 
 // leavesOut reports whether a target refused a document for good: what it says is about this document alone.
 func leavesOut(v *peer.Refusal) bool {
@@ -184,10 +183,10 @@ func leavesOut(v *peer.Refusal) bool {
 		return v.Error == "unauthorized"
 	case 403:
 		return v.Error == "forbidden"
-	case 413, 415:
+	case 413, 414, 415:
 		return true
 	case 400:
-		return v.Error == "bad_request" && strings.HasPrefix(v.Reason, "Attachment name ")
+		return v.Error != ""
 	}
 	return v.Thrown()
 }

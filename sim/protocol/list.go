@@ -71,8 +71,23 @@ func (r lister) lists(findings []replication.Finding) error {
 		}
 		if to := r.list.refusals[n]; to != nil {
 			r.list.listing = append(r.list.listing, to)
+		} else if w := r.lacking(n); r.Lenient && w != nil {
+			r.refuse(n, w)
+			r.list.listing = append(r.list.listing, r.list.refusals[n])
 		} else if !r.list.revs[n] && !r.twice[n.id] {
 			return breach(Covering, "it lists %s of %q, which the target has not refused", n.rev, n.id)
+		}
+	}
+	return nil
+}
+
+// lacking is a want for a revision that is not on its way, nil if there is none.
+func (r lister) lacking(n name) *want {
+	if of := r.wants[n]; of != nil {
+		for _, w := range of.list {
+			if w.stage == lacking {
+				return w
+			}
 		}
 	}
 	return nil

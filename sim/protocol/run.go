@@ -37,7 +37,8 @@ func breach(rule Rule, format string, args ...any) error {
 // Terms are what a run is told before it begins.
 type Terms struct {
 	*spec.Replication
-	Reset bool // the run is to discard the checkpoints that it finds, and to copy everything anew
+	Reset   bool // the run is to discard the checkpoints that it finds, and to copy everything anew
+	Lenient bool // the job has crashed so often that the run leaves out documents which it cannot copy
 }
 
 type phase uint8

@@ -1,0 +1,82 @@
+package couch
+
+import (
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+
+	"couchrelay/core/peer"
+)
+
+// TestCopyDocInAnyOrder: a server sends the attachments of a document in another order than the document has them. They
+// arrive in the document's, and so does the next revision.
+func TestCopyDocInAnyOrder(t *testing.T) {
+	doc, last := docWith("2-b", attZip, attOne, attTwo), docWith("3-c", attText)
+	answer := new(mixed).part(doc, attZip, attTwo, attOne).part(last, attText).end()
+	target := &writes{t: t}
+	bytesOf := map[string]string{"/db/doc/one?rev=2-b": "11", "/db/doc/two?rev=2-b": "22"}
+	inRig(t, func(w http.ResponseWriter, r *http.Request) {
+		if data, is := bytesOf[r.RequestURI]; is {
+			says(200, data)(w, r)
+			return
+		}
+		saysMixed(answer)(w, r)
+	}, target.serve, func(r *rig) {
+		got := must[peer.Copied](r, peer.CopyDoc{ID: "doc", Revs: []string{"2-b", "3-c"}})
+		if want := []peer.CopiedRev{{Rev: "2-b"}, {Rev: "3-c"}}; !reflect.DeepEqual(got.Revs, want) {
+			t.Errorf("%+v", got)
+		}
+	})
+	uri := "/db/doc?new_edits=false"
+	want := []written{{uri, doc, []att{attZip, attOne, attTwo}}, {uri, last, []att{attText}}}
+	if !reflect.DeepEqual(target.list, want) {
+		t.Errorf("wrote %+v\nwant  %+v", target.list, want)
+	}
+}
+
+// TestCopyLongID: neither server takes a URL with an id of 9 kB, which CouchDB answers without a word. The document is
+// refused, or the copy says that it cannot be asked for.
+func TestCopyLongID(t *testing.T) {
+	id := strings.Repeat("L", 9000)
+	doc := fmt.Sprintf(`{"_id":%q,"_rev":"1-a"}`, id)
+	wordless := says(400, "")
+	for _, c := range []struct {
+		source http.HandlerFunc
+		kind   peer.Kind
+		status int
+	}{
+		{wordless, peer.Oversized, 0},
+		{saysMixed(new(mixed).part(doc).end()), 0, 414},
+	} {
+		inRig(t, c.source, wordless, func(r *rig) {
+			reply := r.do(peer.CopyDoc{ID: id, Revs: []string{"1-a"}})
+			revs := reply.Result.(peer.Copied).Revs
+			switch f := reply.Failure; {
+			case c.kind != 0 && (f == nil || f.Kind != c.kind):
+				t.Errorf("%v", f)
+			case c.status != 0 && (len(revs) != 1 || revs[0].Refused == nil || revs[0].Refused.Status != c.status):
+				t.Errorf("%+v, %v", revs, f)
+			}
+		})
+	}
+}
+
+// TestCopyDocOddAttachments: whether a document may have attachments of another type is for the target to say.
+func TestCopyDocOddAttachments(t *testing.T) {
+	for _, value := range []string{"null", "[]", `"x"`} {
+		doc := `{"_id":"doc","_rev":"2-b","_attachments":` + value + `}`
+		for _, source := range []http.HandlerFunc{
+			saysMixed(new(mixed).part(doc).end()), says(200, `[{"ok":`+doc+`}]`),
+		} {
+			refuses := says(400, `{"error":"doc_validation","reason":"Bad special document member: _attachments"}`)
+			inRig(t, source, refuses, func(r *rig) {
+				revs := must[peer.Copied](r, peer.CopyDoc{ID: "doc", Revs: []string{"2-b"}}).Revs
+				if len(revs) != 1 || revs[0].Refused == nil || revs[0].Refused.Status != 400 {
+					t.Errorf("%s: %+v", value, revs)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package replication
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"couchrelay/core/peer"
+	"couchrelay/core/spec"
+)
+
+// bad has bulk writes with doc3 fail, and answers its copies.
+func (w *world) bad(f peer.Failure, alone func(peer.CopyDoc) *peer.Reply) {
+	w.reply = func(c Call) *peer.Reply {
+		has := func(k peer.Kept) bool { return w.kept[k.Fetch][k.Index].ID == "doc3" }
+		switch op := c.Op.(type) {
+		case peer.WriteDocs:
+			if slices.ContainsFunc(op.Docs, has) {
+				return &peer.Reply{Failure: &f}
+			}
+		case peer.CopyDoc:
+			if op.ID == "doc3" {
+				return alone(op)
+			}
+		}
+		return nil
+	}
+}
+
+// TestLenient: a run whose job crashed often leaves out a document that cannot be copied while others are, and lists it
+// with the reason. Earlier runs end, as the failure may pass.
+func TestLenient(t *testing.T) {
+	fails := func(f peer.Failure) func(peer.CopyDoc) *peer.Reply {
+		return func(peer.CopyDoc) *peer.Reply { return &peer.Reply{Failure: &f} }
+	}
+	down := peer.Failure{Side: peer.Target, Kind: peer.Status, Status: 500, Error: "unknown_error", Reason: "badarith"}
+	corrupt := peer.Failure{Side: peer.Source, Kind: peer.Status, Status: 500, Error: "unknown_error"}
+	garbled := peer.Failure{Side: peer.Source, Kind: peer.Malformed, Reason: "answered no document"}
+	locked := peer.Failure{Side: peer.Source, Kind: peer.Status, Status: 403, Error: "forbidden"}
+	lacks := func(peer.CopyDoc) *peer.Reply {
+		return &peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: "1-a", Missing: true}}}}
+	}
+	odd := func(op peer.CopyDoc) *peer.Reply { return refusedWith(op, peer.Refusal{Status: 405}) }
+	for name, c := range map[string]struct {
+		alone  func(peer.CopyDoc) *peer.Reply
+		status int
+		word   string
+	}{
+		"target fails":    {fails(down), 500, "unknown_error"},
+		"source fails":    {fails(corrupt), 500, "unknown_error"},
+		"source lies":     {fails(garbled), 0, "malformed_response"},
+		"source forbids":  {fails(locked), 403, "forbidden"},
+		"refused oddly":   {odd, 405, ""},
+		"source lacks it": {lacks, 404, "not_found"},
+	} {
+		for _, crashes := range []int{0, lenientAfter - 1, lenientAfter, lenientAfter + 1} {
+			t.Run(fmt.Sprint(name, " after ", crashes), func(t *testing.T) {
+				w := newWorld(t)
+				w.plan.Crashes, w.plan.UseBulkGet, w.plan.BatchSize = crashes, crashes%2 == 1, 40
+				w.fill(40)
+				w.bad(down, c.alone)
+				w.begin()
+				end := w.runToEnd(first)
+				row, i := w.list[peerRev{"doc3", "1-a"}], end.Info
+				switch {
+				case crashes < lenientAfter:
+					if end.Cause != Crashed || len(w.list) > 0 {
+						t.Errorf("%s, listed %v", end, w.list)
+					}
+				case end.Cause != Completed || row == nil || i.DocsWritten != 39 || i.DocWriteFailures != 1:
+					t.Errorf("%s, %s, listed %v", end, end.Info, w.list)
+				case row.Status != c.status || row.Error != c.word:
+					t.Errorf("listed as %+v", row)
+				}
+			})
+		}
+	}
+}
+
+// TestLenientNeedsProof: while the target takes no document at all, none is left out, and neither under on_refusal
+// fail.
+func TestLenientNeedsProof(t *testing.T) {
+	for _, policy := range []spec.OnRefusal{spec.SkipRefused, spec.FailRefused} {
+		w := newWorld(t)
+		w.plan.Crashes, w.plan.OnRefusal = lenientAfter, policy
+		w.fill(10)
+		down := peer.Failure{Side: peer.Target, Kind: peer.Status, Status: 500}
+		w.bad(down, func(peer.CopyDoc) *peer.Reply { return &peer.Reply{Failure: &down} })
+		if policy == spec.SkipRefused {
+			w.reply = func(c Call) *peer.Reply {
+				switch c.Op.(type) {
+				case peer.WriteDocs, peer.CopyDoc:
+					return &peer.Reply{Failure: &down}
+				}
+				return nil
+			}
+		}
+		w.begin()
+		if end := w.runToEnd(first); end.Cause != Crashed || len(w.list) > 0 {
+			t.Errorf("%q: %s, listed %v", policy, end, w.list)
+		}
+	}
+}
+
+// TestOversizedCopy: a document whose name does not fit into a request is left out.
+func TestOversizedCopy(t *testing.T) {
+	w := newWorld(t)
+	w.plan.UseBulkGet = false
+	w.fill(5)
+	long := peer.Failure{Side: peer.Source, Kind: peer.Oversized, Status: 414}
+	w.bad(long, func(peer.CopyDoc) *peer.Reply { return &peer.Reply{Failure: &long} })
+	w.begin()
+	if end := w.wantEnd(Completed, ""); len(w.list) != 1 || end.Info.DocsWritten != 4 {
+		t.Errorf("%s, listed %v", end, w.list)
+	}
+}
