@@ -131,7 +131,7 @@ var fields = map[string]field{
 	"checkpoint_interval": {valid: between(1, day)}, "connection_timeout": {valid: between(1, day)},
 	"worker_processes": {valid: between(1, 1000)}, "worker_batch_size": {valid: between(1, 100_000)},
 	"http_connections": {valid: between(1, 10_000)}, "retries_per_request": {valid: between(0, 1000)},
-	"proxy": {valid: endpoint}, "on_refusal": {valid: anything, usual: "skip"},
+	"proxy": {valid: address}, "on_refusal": {valid: anything, usual: "skip"},
 	"paused": {valid: boolean, order: true}, "weight": {valid: between(1, 1000), order: true},
 	"owner": {valid: anything, order: true}, "user_ctx": {valid: anything, order: true},
 	"cancel": {valid: func(v any) bool { return v == false }, order: true},
@@ -151,12 +151,6 @@ func between(least, most int) func(any) bool {
 		n, err := strconv.Atoi(text.String())
 		return err == nil && least <= n && n <= most
 	}
-}
-
-// endpoint reports whether there is a URL, with a password that is not hidden.
-func endpoint(v any) bool {
-	url, is := v.(string)
-	return is && strings.HasPrefix(url, "http") && !strings.Contains(url, ":*****@")
 }
 
 // wrong is a field for which a document asks for nothing that can be replicated; empty if there is none.
@@ -196,6 +190,9 @@ func (c content) asks(usual map[string]json.Number) map[string]any {
 		number, counts := m.value.(json.Number)
 		if is && !f.order && m.value != f.usual && !(counts && number == usual[m.name]) {
 			all[m.name] = m.value
+			if m.name == "source" || m.name == "target" {
+				all[m.name] = endpointOf(m.value)
+			}
 		}
 	}
 	return all

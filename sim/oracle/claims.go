@@ -162,6 +162,7 @@ type essence struct {
 type matter struct {
 	Source, Target struct {
 		URL         string
+		Headers     json.RawMessage
 		Credentials json.RawMessage // with ***** in place of users and passwords; all users have one name
 	}
 	Filter      json.RawMessage
@@ -184,8 +185,9 @@ func essenceOf(stored string) essence {
 	if err == nil && r.Filter != nil {
 		err = json.Unmarshal(r.Filter, &filter)
 	}
-	text := fmt.Sprintf("%s %s to %s %s, filter %s, since %s, winners only: %v", r.Source.URL, r.Source.Credentials,
-		r.Target.URL, r.Target.Credentials, r.Filter, r.Since, r.WinnersOnly)
+	text := fmt.Sprintf("%s %s %s to %s %s %s, filter %s, since %s, winners only: %v",
+		r.Source.URL, r.Source.Headers, r.Source.Credentials, r.Target.URL, r.Target.Headers, r.Target.Credentials,
+		r.Filter, r.Since, r.WinnersOnly)
 	if err != nil {
 		text = err.Error()
 	}

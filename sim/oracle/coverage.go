@@ -92,7 +92,7 @@ func (k *known) uncovered(jobID string, rep *spec.Replication, base string, thro
 	}
 	if last := k.logs.read(target.Log(base)).lone; last != nil {
 		kept := last.Session != "" && source.Log(base) == nil
-		if kept || last.purged(source) {
+		if kept || nameless(source) || last.purged(source) {
 			return ""
 		}
 	}

@@ -213,7 +213,7 @@ func (d *documents) sweeping() bool {
 
 // written is a replication document as users of this world write it.
 type written struct {
-	Source, Target  string
+	Source, Target  endpoint
 	Continuous      bool
 	CreateTarget    bool     `json:"create_target"`
 	WinningRevsOnly bool     `json:"winning_revs_only"`
@@ -255,7 +255,7 @@ func asWritten(conf *world.Config, rep *spec.Replication, body []byte) bool {
 	if w.Params.Q != 0 {
 		params = []peer.Param{{Name: "q", Value: fmt.Sprint(w.Params.Q)}}
 	}
-	databases := isAt(rep.Source, w.Source) && isAt(rep.Target, w.Target) &&
+	databases := w.Source.isAt(rep.Source) && w.Target.isAt(rep.Target) &&
 		rep.CreateTarget == w.CreateTarget && slices.Equal(rep.CreateTargetParams, params)
 	selection := slices.Equal(rep.Filter.DocIDs, w.DocIDs) && rep.Filter.Name == w.Filter &&
 		bytes.Equal(rep.Filter.QueryParams, w.QueryParams) && bytes.Equal(rep.Filter.Selector, w.Selector) &&
@@ -272,12 +272,6 @@ func asWritten(conf *world.Config, rep *spec.Replication, body []byte) bool {
 
 // usualConnections is the http_connections of a replication that sets none.
 const usualConnections = 20
-
-// isAt reports whether an endpoint is what a URL says, which may have a user and a password.
-func isAt(e spec.Endpoint, url string) bool {
-	plain, userinfo := unsigned(url)
-	return e.URL == plain && userinfoOf(e) == userinfo
-}
 
 // unsigned splits a URL into one without a user and a password, and these, as USER:PASSWORD.
 func unsigned(url string) (plain, userinfo string) {

@@ -71,9 +71,11 @@ func readFollowed(raw []byte) (b followedBody) {
 	return b
 }
 
-// mirrors reports whether a document of a mirror is what users wrote. It has an owner.
+// mirrors reports whether a document of a mirror is what users wrote. It has an owner, also where they named none.
 func (b followedBody) mirrors(wrote followedBody) bool {
-	delete(b.users, "owner")
+	if wrote.users["owner"] == nil {
+		delete(b.users, "owner")
+	}
 	return reflect.DeepEqual(b.users, wrote.users)
 }
 

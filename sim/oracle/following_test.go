@@ -13,6 +13,7 @@ import (
 // TestFollowing: the documents of a followed database, their mirror and its jobs, in a world in which nothing happens.
 func TestFollowing(t *testing.T) {
 	const body, bad = `{"source":"http://s1/a1/","target":"http://s2/b1/","n":%d}`, `{"n":%d}`
+	const owned = `{"source":"http://s1/a1/","target":"http://s2/b1/","n":%d,"owner":%q}`
 	const failed = `"_replication_state":"failed","_replication_state_reason":"no target"`
 	c := world.Default()
 	c.Followed = 1
@@ -34,6 +35,14 @@ func TestFollowing(t *testing.T) {
 			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
 			world.MirrorFollowed(r.w, f, "d", fmt.Sprintf(body, 1))
 			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 2), true)
+		}, "", "L14"},
+		{"a document of its owner", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(owned, 1, "u"), true)
+			world.MirrorFollowed(r.w, f, "d", fmt.Sprintf(owned, 1, "u"))
+		}, "", ""},
+		{"a document of an owner before", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(owned, 1, "v"), true)
+			world.MirrorFollowed(r.w, f, "d", fmt.Sprintf(owned, 1, "u"))
 		}, "", "L14"},
 		{"a document of the mirror alone", func(r *rig, f *world.Following) {
 			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)

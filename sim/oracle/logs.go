@@ -101,9 +101,9 @@ func (l logs) agreed(source, target *peers.DB, base string) peer.Seq {
 }
 
 // lone is what the target's log knows of a source that stores none, as long as that holds; nil for any other
-// log. No two databases of this world have one instance_start_time.
+// log. A server whose sequences are numbers has to tell an instance_start_time.
 func (l logs) lone(source, target *peers.DB, base string) *lone {
-	if l.trusted(target, base) == nil {
+	if l.trusted(target, base) == nil || nameless(source) {
 		return nil
 	}
 	of, has := l.read(target.Log(base)).lone, ""
@@ -112,11 +112,16 @@ func (l logs) lone(source, target *peers.DB, base string) *lone {
 		has = head.session
 	}
 	lacks := func(rev string) bool { return !source.Has(of.ID, rev) }
-	if of == nil || of.Session != has || of.Start != source.Start() || slices.ContainsFunc(of.leaves(), lacks) {
+	if of == nil || of.Session != has ||
+		of.Start != peers.InstanceStart(source) || slices.ContainsFunc(of.leaves(), lacks) {
 		return nil
 	}
 	return of
 }
+
+// nameless reports whether a database cannot be known by what it tells of itself: its sequences are numbers, which each
+// database has, and it has no instance_start_time. Nothing but a log is a proof there.
+func nameless(db *peers.DB) bool { return db.Server.Numeric && db.Server.Starts == peers.NoStarts }
 
 // leaves are the leaves of the last change's document, as the log has them.
 func (l *lone) leaves() []string { return append([]string{l.Rev}, l.Others...) }
@@ -143,7 +148,7 @@ func (l logs) common(source, target *peers.DB, base string) (entry, bool) {
 func (l logs) trusted(db *peers.DB, base string) []entry {
 	log := l.read(db.Log(base))
 	first := db.LogRev(base) == "0-1"
-	if log.made != "" && log.made != db.Start() && (first || db.Server.Clustered()) {
+	if log.made != "" && log.made != peers.InstanceStart(db) && (first || db.Server.Clustered()) {
 		return nil
 	}
 	return log.entries

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"couchrelay/core/jobstore"
 	"couchrelay/core/spec"
 	"couchrelay/sim/world"
 )
@@ -77,6 +78,21 @@ func (n *newJobs) checkID(j jobChange) {
 	n.copies[rec.BaseID], n.bases[e.matter] = e.matter, rec.BaseID
 }
 
+// userOf is in whose name a document replicates: its owner's, which only followed documents name.
+func (n *newJobs) userOf(rec *jobstore.Record) string {
+	for _, one := range n.w.Followings() {
+		if rec.Database != one.Mirror().Name() {
+			continue
+		}
+		if doc := n.document(one.Mirror(), rec.DocID); doc != nil {
+			if owner, names := readFollowed(doc.Body).users["owner"].(string); names {
+				return owner
+			}
+		}
+	}
+	return world.UserOf(rec.DocID)
+}
+
 // checkNew is S18g and S29a to S29c.
 func (n *newJobs) checkNew(id string, s *shadow) {
 	a := s.record
@@ -96,9 +112,8 @@ func (n *newJobs) checkNew(id string, s *shadow) {
 				id, a.RepID, filtered)
 		}
 	}
-	if !a.Transient() && a.User != world.UserOf(a.DocID) && !(retried && a.User == world.Requester) {
-		n.Fail("S29b", "document %s/%s is of %s, and its job of %q",
-			a.Database, a.DocID, world.UserOf(a.DocID), a.User)
+	if user := n.userOf(a); !a.Transient() && a.User != user && !(retried && a.User == world.Requester) {
+		n.Fail("S29b", "document %s/%s is of %s, and its job of %q", a.Database, a.DocID, user, a.User)
 	}
 	var stored struct {
 		Replication struct {

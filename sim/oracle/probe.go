@@ -22,6 +22,8 @@ var probingSubject = subject{
 		{"L8a", "A job soon tells what its run has done."},
 		{"L8b", "What a user writes arrives soon while a run waits for it."},
 		{"L8c", "A checkpoint covers what a user writes not long after the checkpoint interval."},
+		{"L8e", "A run that waits for changes notices, when it looks next, that its target was deleted and made " +
+			"again, also where a log has come into the new one."},
 	},
 	begin: func(*chronicle) {},
 }
@@ -187,5 +189,28 @@ func (p *Path) CheckCovered(limit time.Duration) {
 	if p.GoesOn() {
 		p.o.Fail("L8c", "%s is not covered by a checkpoint %s after it was written to %s",
 			p.Uncovered(), limit, p.Source)
+	}
+}
+
+// Target is the job's target, nil while there is none.
+func (p *Path) Target() *peers.DB { return p.o.w.Database(p.rep.Target.URL) }
+
+// NextLook is how long a run that waits for changes may take until it looks at its databases.
+func (p *Path) NextLook() time.Duration { return max(10*p.rep.CheckpointInterval, time.Minute) + Soon }
+
+// Unnoticed is a revision that is not on the target, which was made again, while the run waits on.
+func (p *Path) Unnoticed() string {
+	if !p.GoesOn() {
+		return ""
+	}
+	return p.Absent()
+}
+
+// CheckRefilled is L8e. Without a log only an instance_start_time, or a number of changes that went back, tells.
+func (p *Path) CheckRefilled(was, made *peers.DB) {
+	s := made.Server
+	if p.rep.UseCheckpoints || s.TellsApart() || s.Numeric && made.Number(made.Last()) < was.Number(was.Last()) {
+		p.o.Fail("L8e", "%s still waits for changes %s after %s was made again, which lacks %s", p.run, p.NextLook(),
+			made, p.Absent())
 	}
 }

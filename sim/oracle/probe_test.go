@@ -8,6 +8,7 @@ import (
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/replication"
+	"couchrelay/sim/peers"
 	"couchrelay/sim/world"
 )
 
@@ -88,11 +89,33 @@ func TestProbedChanges(t *testing.T) {
 		}
 	}
 	ends := func(r *rig) { r.see(world.RunEnded{Run: r.o.runs[0].Run}) }
+	// remakes has the target made again that has no checkpoints.
+	remakes := func(starts peers.Starts, numeric bool, edits int) func(*rig) {
+		return follow(func(r *rig, p *Path) {
+			was := p.Target()
+			was.Server.Starts, was.Server.Numeric, p.rep.UseCheckpoints = starts, numeric, false
+			for range edits {
+				r.write(was, "doc")
+			}
+			was.Server.Delete(was.Name)
+			p.CheckRefilled(was, was.Server.Create(was.Name))
+		})
+	}
 	check(t, &probingSubject, []case_{
 		{"has not arrived", follow(func(_ *rig, p *Path) { p.CheckArrived(Soon) }), "L8b"},
 		{"waits for its turn", follow(func(r *rig, p *Path) { ends(r); p.CheckArrived(Soon) }), ""},
 		{"is not covered", follow(func(_ *rig, p *Path) { p.CheckCovered(Soon) }), "L8c"},
 		{"waits for its turn to cover", follow(func(r *rig, p *Path) { ends(r); p.CheckCovered(Soon) }), ""},
+		{"is not filled again", follow(func(_ *rig, p *Path) { p.CheckRefilled(p.Target(), p.Target()) }), "L8e"},
+		{"is not filled again, and tells its start", remakes(peers.StartsOfDatabases, false, 0), "L8e"},
+		{"is not filled again, and tells that of its server", remakes(peers.StartOfServer, false, 0), ""},
+		{"is not filled again, and its number went back", remakes(peers.NoStarts, true, 1), "L8e"},
+		{"is not filled again, and tells nothing", remakes(peers.NoStarts, false, 1), ""},
+		{"has a run that noticed", follow(func(r *rig, p *Path) {
+			if ends(r); p.Unnoticed() != "" {
+				r.t.Error("a run that is over goes on")
+			}
+		}), ""},
 		{"a job that is not there", func(r *rig) {
 			if r.o.Follow("none") != nil {
 				r.t.Error("there is a path")

@@ -84,7 +84,7 @@ func (t *triedAgain) follow(id string) {
 	}
 	again := trials{asks: j.asks}
 	if s.header != nil && s.record.BaseID == j.base {
-		again.asked = j.asked // a job that was over runs again, with its list
+		again.asked, again.wanted = j.asked, j.wanted // a job that was over runs again, or an edited one goes on
 	}
 	*j = again
 	if s.header == nil {

@@ -96,6 +96,7 @@ func TestNotTriedAgain(t *testing.T) {
 
 // TestHealed: L13 and L12.
 func TestHealed(t *testing.T) {
+	var edited bool               // the job is made anew by an edit that leaves its list
 	var refusedSince instant.Time // when what was tried is refused anew; 0 if it was refused all the time
 	// job has a real job of a request that lists document a be asked to try it, if it is, and then tried.
 	job := func(policy string, lists bool, asked, tried bool) func(*rig) {
@@ -111,7 +112,11 @@ func TestHealed(t *testing.T) {
 				r.see(world.Ordered{Verb: world.Retry, ID: id, At: r.now()},
 					world.Obeyed{Verb: world.Retry, ID: id, Changed: true, Asked: r.now(), At: r.now()})
 			}
-			if tried && refusedSince > 0 {
+			if edited {
+				r.o.shadows[id].came = r.now()
+				r.o.on.followed.tell(landing{jobs: []string{id}})
+			}
+			if edited = false; tried && refusedSince > 0 {
 				list.rows[name] = refusedRow{Attempts: 1, First: refusedSince}
 			} else if tried {
 				list.rows[name] = refusedRow{Attempts: 2}
@@ -125,6 +130,10 @@ func TestHealed(t *testing.T) {
 		{"listed under skip", job("skip", true, false, false), ""},
 		{"not listed under retry", job("retry", false, false, false), ""},
 		{"asked for and not tried", job("skip", true, true, false), "L12"},
+		{"asked for, edited and not tried", func(r *rig) {
+			edited = true
+			job("skip", true, true, false)(r)
+		}, "L12"},
 		{"asked for and tried", job("skip", true, true, true), ""},
 		{"asked for, through, and refused later", func(r *rig) {
 			refusedSince = r.now().Add(time.Minute)

@@ -32,6 +32,9 @@ func readDocs(db *DB, op peer.ReadDocs, f Fault) peer.Reply {
 
 // editDocs writes documents as users do, durably.
 func editDocs(db *DB, op peer.EditDocs, f Fault) peer.Reply {
+	if db.Server.EditsAlone && len(op.Docs) > 1 {
+		return peer.Reply{Failure: answer(413, "too_large", "the request entity is too large")}
+	}
 	defer db.Sync()
 	var got peer.Edited
 	for i, e := range op.Docs {

@@ -206,7 +206,7 @@ func (p *Pair) small(ctx context.Context, op peer.Op) peer.Reply {
 				return peer.Reply{Failure: answer(500, "error", "timeout")}
 			}
 			db.Sync()
-			return peer.Reply{Result: peer.Committed{InstanceStartTime: db.start}}
+			return peer.Reply{Result: peer.Committed{InstanceStartTime: InstanceStart(db)}}
 		case peer.FindRev:
 			lacks := func(rev string) bool { return !db.Has(op.ID, rev) }
 			return peer.Reply{Result: peer.RevFound{Found: !slices.ContainsFunc(op.Revs, lacks)}}

@@ -27,7 +27,7 @@ func noDatabase() *peer.Failure { return answer(404, "not_found", "Database does
 
 // open describes a database.
 func (db *DB) open() peer.Result {
-	return peer.Opened{UpdateSeq: db.seq(db.last()), InstanceStartTime: db.start}
+	return peer.Opened{UpdateSeq: db.seq(db.last()), InstanceStartTime: InstanceStart(db)}
 }
 
 // getLocal reads a checkpoint. It is asked for far more often than it is written.

@@ -44,6 +44,8 @@ type Traits struct {
 	CutsRevs bool
 	// FailsInBulk servers never write some documents in bulk. They report an error of their own for these.
 	FailsInBulk bool
+	// EditsAlone servers refuse the edits of several documents as a whole, as if one of them were too large.
+	EditsAlone bool
 	// Trickles servers send the rows of a normal feed a few a second.
 	Trickles bool
 	// AnswerLimit is the time after which a long poll is cut, by a proxy say; 0 is never.
@@ -56,7 +58,24 @@ type Traits struct {
 	Gzip Gzip
 	// Rewords servers end answers with a sequence that is worded in another way each time, as clusters do.
 	Rewords bool
+	// DropsPolls servers break off the long polls of a database that is deleted; others answer that it is gone.
+	DropsPolls bool
+	// Starts is what clients are told as the instance_start_time of a database.
+	Starts Starts
 }
+
+// Starts is what a server tells as the instance_start_time of its databases.
+type Starts uint8
+
+// What servers tell: a time of each database, their own start as PouchDB's server, or "0" as CouchDB 2 does.
+const (
+	StartsOfDatabases Starts = iota
+	StartOfServer
+	NoStarts
+)
+
+// TellsApart reports whether a database that is deleted and made again has another instance_start_time.
+func (t Traits) TellsApart() bool { return t.Starts == StartsOfDatabases }
 
 // Clustered reports whether the server is a cluster, where the instance_start_time of a database is when it
 // was made.
@@ -82,11 +101,15 @@ type Server struct {
 	dbs   map[string]*DB
 	names []string // of dbs, sorted
 	born  int64    // databases so far, for instances
+	start string   // when it started, as its databases tell it if they have no time of their own
 }
 
 // NewServer returns a server without databases.
 func NewServer(name string, t Traits, now func() instant.Time) *Server {
-	return &Server{Name: name, Traits: t, now: now, dbs: map[string]*DB{}, Lags: map[string]map[string]*docs.Document{}}
+	return &Server{
+		Name: name, Traits: t, now: now, dbs: map[string]*DB{}, Lags: map[string]map[string]*docs.Document{},
+		start: fmt.Sprint(int64(now())),
+	}
 }
 
 // Logs in DB.Deny has the database refuse to store logs, with the status of its server.
@@ -102,9 +125,9 @@ type DB struct {
 
 	store   *fakefdb.Database
 	docs    *docs.Store
-	start   string   // instance_start_time
+	start   string   // another one for each database, and after each restart
 	durable Snapshot // of servers that forget
-	// Since is when the database got its instance_start_time.
+	// Since is when the database was made, or its server started last.
 	Since instant.Time
 	born  int64 // number of the database among those of its server
 
@@ -172,7 +195,9 @@ func (s *Server) Create(name string) *DB {
 
 // Delete removes a database.
 func (s *Server) Delete(name string) {
-	if db := s.dbs[name]; db != nil {
+	if db := s.dbs[name]; db != nil && s.DropsPolls {
+		db.Hangup(nil, &peer.Failure{Kind: peer.Broken})
+	} else if db != nil {
 		db.Hangup(nil, noDatabase())
 	}
 	delete(s.dbs, name)
@@ -377,18 +402,29 @@ func (db *DB) Sync() {
 	}
 }
 
-// Restart gives the database another instance_start_time and, if the server forgets, puts it back to what was
-// durable.
+// Restart gives the database another start and, if the server forgets, puts it back to what was durable.
 func (db *DB) Restart() {
-	db.Server.born++
-	db.start, db.Since = fmt.Sprint(int64(db.Server.now()), db.Server.born), db.Server.now()
-	if db.Server.Forgets {
+	s := db.Server
+	s.born++
+	s.start, db.start, db.Since = fmt.Sprint(int64(s.now())), fmt.Sprint(int64(s.now()), s.born), s.now()
+	if s.Forgets {
 		db.Restore(db.durable)
 	}
 }
 
-// Start returns the database's instance_start_time.
+// Start tells databases of one name apart, also where clients cannot.
 func (db *DB) Start() string { return db.start }
+
+// InstanceStart is the instance_start_time that clients of a database are told.
+func InstanceStart(db *DB) string {
+	switch db.Server.Starts {
+	case StartOfServer:
+		return db.Server.start
+	case NoStarts:
+		return "0"
+	}
+	return db.start
+}
 
 // waiter is a long poll that waits for a change.
 type waiter struct {

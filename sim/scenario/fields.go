@@ -46,6 +46,7 @@ var fields = []field{
 	count("max-refused", func(c *world.Config) *int { return &c.MaxRefused }, 0, 10_000),
 	share("long-urls", func(c *world.Config) *int { return &c.LongURLs }),
 	share("numeric-servers", func(c *world.Config) *int { return &c.NumericServers }),
+	share("objects", func(c *world.Config) *int { return &c.Objects }),
 	share("bare-servers", func(c *world.Config) *int { return &c.BareServers }),
 	span("store-latency", func(c *world.Config) *time.Duration { return &c.StoreLatency }, 0),
 	share("slow-reads", func(c *world.Config) *int { return &c.SlowReads }),

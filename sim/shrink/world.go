@@ -19,7 +19,7 @@ func (s *shrinker) world() {
 	base := scenario.Base()
 	s.change(func(c *world.Config) {
 		c.Continuous, c.Filtered, c.Attached, c.Denied = base.Continuous, base.Filtered, base.Attached, base.Denied
-		c.NumericServers, c.BareServers = base.NumericServers, base.BareServers
+		c.NumericServers, c.BareServers, c.Objects = base.NumericServers, base.BareServers, base.Objects
 	})
 	s.change(func(c *world.Config) { c.RetryRefused, c.FailRefused, c.MaxRefused = 0, 0, 0 })
 	s.dropRates()

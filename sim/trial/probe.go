@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"maps"
 	"time"
 
 	"couchrelay/core/docs"
@@ -23,18 +24,24 @@ func (t *Trial) probe() {
 	if s.DB("a1") == nil {
 		return // deleted for good
 	}
-	first := t.start(s, "probe")
+	first := t.start(s, "probe", nil)
 	if first == nil {
 		return
 	}
 	id := first.JobID()
-	second := t.start(s, "another-probe")
+	site := t.Decider.Site("experiments")
+	second := t.start(s, "another-probe", map[string]any{
+		"checkpoint_interval": 6000, "use_checkpoints": site.Int(4) < 3})
 	if first.JobID() != id {
 		return // a user who began before has made its database anew
 	}
 	t.change(id)
 	t.lowerMaxJobs()
 	t.waitForNumbers()
+	if second != nil {
+		t.remakeTarget(second.JobID())
+	}
+	t.remakeFollowed()
 	for _, j := range []*world.JobDoc{first, second} {
 		if j == nil || t.broken() || !t.write(j, false) {
 			return
@@ -63,13 +70,15 @@ func (t *Trial) write(j *world.JobDoc, present bool) bool {
 }
 
 // start writes a document while a slot is free, and looks for its run. It returns nil when there is none.
-func (t *Trial) start(s *peers.Server, name string) *world.JobDoc {
+func (t *Trial) start(s *peers.Server, name string, options map[string]any) *world.JobDoc {
 	if t.broken() || t.FreeSlots() == 0 {
 		return nil
 	}
-	j := t.NewDocument(name, map[string]any{
+	body := map[string]any{
 		"source": world.URL(s.Name, "a1"), "target": world.URL(s.Name, name), "create_target": true, "continuous": true,
-		"weight": 1 + 100*len(name)%1000})
+		"weight": 1 + 100*len(name)%1000}
+	maps.Copy(body, options)
+	j := t.NewDocument(name, body)
 	id := j.JobID()
 	t.ExpectPlace(id, j.Tenant().Name())
 	if !t.write(j, true) {
@@ -124,6 +133,38 @@ func (t *Trial) change(id string) {
 	}
 	if checkpointed := oracle.Soon + 2*path.Interval(); !t.wait(checkpointed, path.Uncovered) {
 		path.CheckCovered(checkpointed)
+	}
+}
+
+// remakeTarget deletes the target of a job whose run waits for changes, and makes it again.
+func (t *Trial) remakeTarget(id string) {
+	path := t.Follow(id)
+	if path == nil || !t.wait(10*time.Minute, path.Absent) || !t.wait(10*time.Minute, path.Uncovered) {
+		return
+	}
+	path.Watch()
+	was := path.Target()
+	made := world.Remake(t.World, was)
+	if !t.wait(path.NextLook(), path.Unnoticed) {
+		path.CheckRefilled(was, made)
+	}
+}
+
+// remakeFollowed deletes followed databases, and makes them again without one of their documents.
+func (t *Trial) remakeFollowed() {
+	const look, limit = 10 * time.Second, 2 * time.Hour
+	for _, f := range t.View().Followings() {
+		if t.broken() || !f.RemakeWithout(t.World) {
+			continue
+		}
+		for end := t.Engine.Now().Add(limit); !t.broken(); {
+			if t.pass(look); t.Settled() {
+				break
+			} else if t.Engine.Now() > end {
+				why := t.Unsettled()
+				t.Fail(why.ID, "%s", why.Text)
+			}
+		}
 	}
 }
 

@@ -28,8 +28,7 @@ type Config struct {
 	// Shares of the jobs and documents, in percent.
 	Continuous, Filtered, Attached int
 	Refusals
-	// LongURLs is the percentage of replications whose records are large, since the URL of their proxy is.
-	LongURLs int
+	Endpoints
 	// NumericServers is the percentage of servers that number their changes, BareServers that of servers
 	// without _bulk_get and without a number of pending changes.
 	NumericServers, BareServers int

@@ -22,13 +22,15 @@ import (
 
 // followings are the databases with replication documents that the nodes follow, and their users.
 type followings struct {
-	w     *World
-	site  *decide.Site
-	slips *decide.Site // what documents have that they should not
-	forks *decide.Site // which conflicts they have
-	store *follow.Store
-	list  []*Following
-	n     int // written so far
+	w      *World
+	site   *decide.Site
+	slips  *decide.Site // what documents have that they should not
+	forks  *decide.Site // which conflicts they have
+	owners *decide.Site // whether a user gives a document away
+	parts  *decide.Site // which documents a database lacks that was made again
+	store  *follow.Store
+	list   []*Following
+	n      int // written so far
 }
 
 // Following is a followed database.
@@ -88,6 +90,8 @@ func newFollowings(w *World, root tuple.Subspace) *followings {
 	if w.Config.Followed > 0 {
 		f.site, f.slips = w.Decider.Site("followed"), w.Decider.Site("slips of followed documents")
 		f.forks = w.Decider.Site("conflicts of followed documents")
+		f.owners = w.Decider.Site("owners of followed documents")
+		f.parts = w.Decider.Site("documents left out of followed databases")
 	}
 	return f
 }

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -77,9 +78,25 @@ func (f *followings) edit(one *Following, id string, what int) {
 		f.put(one, id, f.newBody(id), what == 7)
 	case what == 7:
 		f.put(one, id, d, true)
+	case f.owners.Int(3) == 2:
+		f.put(one, id, f.handOver(d), false)
 	default:
 		f.put(one, id, d, false)
 	}
+}
+
+// handOver gives a document that has an owner another one, and nothing else. An owner where there was none may be the
+// server's, which has seen a state written.
+func (f *followings) handOver(d *FollowedDoc) *FollowedDoc {
+	var body map[string]any
+	if json.Unmarshal(d.Body, &body) != nil || body["owner"] == nil {
+		return d
+	}
+	f.n++
+	body["owner"] = fmt.Sprint("owner", f.n)
+	to := *d
+	to.Body, _ = json.Marshal(body)
+	return &to
 }
 
 // meet has a user write a document in the moment in which a node reads or writes it.
@@ -110,23 +127,47 @@ func (f *followings) meet(one *Following, op peer.Op) {
 	})
 }
 
-// remake deletes a database. It may be made again at once, and may then have the documents that it had, without states.
+// remake deletes a database. It may be made again at once, and may then have documents that it had, without states.
+// Where nothing but its last change tells it from the one before, it has none of these.
 func (f *followings) remake(one *Following) {
 	f.w.Engine.Logf(one.DB().String(), "deleted")
 	one.server.Delete(one.Name)
-	one.restored = false
+	one.restored = !one.server.TellsApart()
 	had := maps.Clone(one.Docs)
 	switch f.site.Int(3) {
 	case 1:
 		f.fill(one)
 	case 2:
 		f.fill(one)
+		some := f.parts.Int(2) == 1
 		for _, id := range slices.Sorted(maps.Keys(had)) {
-			if d := had[id]; d.Body != nil && !d.Design {
+			if d := had[id]; d.Body != nil && !d.Design && !one.restored && !(some && f.parts.Int(2) == 1) {
 				f.put(one, id, d, false)
 			}
 		}
 	}
+}
+
+// RemakeWithout deletes a followed database and makes it again with its documents, without states and but for one: not
+// that which users wrote last. It reports whether there is one to leave out.
+func (f *Following) RemakeWithout(w *World) bool {
+	had := maps.Clone(f.Docs)
+	var ids []string
+	for _, id := range slices.Sorted(maps.Keys(had)) {
+		if d := had[id]; d.Body != nil && !d.Design {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortStableFunc(ids, func(a, b string) int { return cmp.Compare(had[a].At, had[b].At) })
+	if len(ids) < 2 || f.DB() == nil || !f.server.TellsApart() {
+		return false
+	}
+	f.server.Delete(f.Name)
+	w.follows.fill(f)
+	for _, id := range ids[1:] {
+		w.follows.put(f, id, had[id], false)
+	}
+	return true
 }
 
 // restore puts a database back to what it is now, after a while.
@@ -182,6 +223,9 @@ func (f *followings) newBody(id string) *FollowedDoc {
 		body = spoilt(body, f.slips)
 	}
 	f.n++
+	if f.owners.Int(2) == 1 {
+		body["owner"] = UserOf(id)
+	}
 	body["n"], body["user_ctx"] = f.n, map[string]any{"name": UserOf(id)}
 	d.Body, _ = json.Marshal(body)
 	return d

@@ -196,6 +196,14 @@ func (w *World) replicates(base string) bool {
 	return false
 }
 
+// Remake deletes a target and makes it again. Where an instance_start_time tells, it may get the log of its run, which
+// comes late once more.
+func Remake(w *World, db *peers.DB) *peers.DB {
+	made := w.remake(db)
+	made.TakeLogs(db, func(string) bool { return db.Server.LaxLocals })
+	return made
+}
+
 // remake deletes a database and makes it again.
 func (w *World) remake(db *peers.DB) *peers.DB {
 	db.Server.Delete(db.Name)

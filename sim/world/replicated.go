@@ -27,6 +27,7 @@ func (c *Config) drawWrites(seed uint64) {
 	c.drawValidation(seed)
 	c.drawOptions(seed)
 	c.drawSpoiling(seed)
+	c.drawEndpoints(seed)
 	c.drawForks(seed)
 }
 

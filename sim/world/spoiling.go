@@ -41,6 +41,9 @@ var mistakes = []map[string]any{
 	{"source": nil}, {"source": 7}, {"target": ""}, {"selector": "all"}, {"winning_revs_only": "yes"},
 	{"create_target_params": true}, {"query_params": 1}, {"worker_batch_size": 0}, {"connection_timeout": "30s"},
 	{"use_bulk_get": 0}, {"doc_ids": []string{"doc1"}, "selector": map[string]any{}},
+	{"source": map[string]any{}}, {"target": map[string]any{"url": 7}},
+	{"target": map[string]any{"url": "http://s1/b1/", "headers": "X-Relay"}},
+	{"source": map[string]any{"url": "http://s1/a1/", "auth": map[string]any{"basic": "u:p"}}},
 }
 
 // spoilt is a replication with one mistake.

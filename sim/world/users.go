@@ -46,11 +46,12 @@ type users struct {
 
 // aside are the questions about jobs that came later, each at a site of its own.
 type aside struct {
-	slips   *decide.Site // what documents have that they should not
-	weights *decide.Site // of jobs
-	tags    *decide.Site // of replication documents
-	looks   *decide.Site // who looks at what became of jobs, when and where
-	orders  *decide.Site // what users order some time after they began
+	slips     *decide.Site // what documents have that they should not
+	weights   *decide.Site // of jobs
+	tags      *decide.Site // of replication documents
+	looks     *decide.Site // who looks at what became of jobs, when and where
+	orders    *decide.Site // what users order some time after they began
+	endpoints *decide.Site // how endpoints are worded
 	// passwords is when users write that they have changed, and where.
 	passwords *decide.Site
 }
@@ -71,7 +72,8 @@ type JobDoc struct {
 	// busy is while a write is under way; unknown when the last write may have happened or not.
 	busy, unknown bool
 	present       bool
-	forked        bool // it has, or had, conflicts
+	words         [2]wording // of its source and target
+	forked        bool       // it has, or had, conflicts
 	// keeps is that the next write has what the replicator wrote, as that of a user who changes what was
 	// read.
 	keeps bool
@@ -82,7 +84,7 @@ func newUsers(w *World) *users {
 	u.refuses = w.Decider.Site("refusals")
 	u.slips, u.weights, u.tags = w.Decider.Site("slips"), w.Decider.Site("weights"), w.Decider.Site("tags")
 	u.looks, u.passwords = w.Decider.Site("looks"), w.Decider.Site("passwords")
-	u.orders = w.Decider.Site("orders")
+	u.orders, u.endpoints = w.Decider.Site("orders"), w.Decider.Site("endpoints")
 	var names []string
 	for _, name := range AllActions {
 		if rate := w.Config.Actions[name]; rate > 0 {
@@ -241,6 +243,9 @@ func weigh(body map[string]any, site *decide.Site) {
 // newJob makes up a document for a replication.
 func (u *users) newJob(body map[string]any, site *decide.Site) *JobDoc {
 	j := &JobDoc{tenant: u.tenants[site.Int(len(u.tenants))], id: fmt.Sprintf("r%d", u.next()), body: body}
+	for i := range j.words {
+		j.words[i] = u.w.Config.wordEndpoint(u.endpoints)
+	}
 	u.jobs = append(u.jobs, j)
 	return j
 }
@@ -253,7 +258,7 @@ func (u *users) write(j *JobDoc, site *decide.Site, remove bool) {
 	}
 	j.busy = true
 	body := j.body
-	if remove {
+	if reword(u, j); remove {
 		body = nil
 	}
 	looking{u}.follow(j.JobID(), j)
@@ -313,6 +318,7 @@ func (u *users) put(ctx context.Context, j *JobDoc, body map[string]any) (change
 		wanted["_deleted"] = true
 	} else {
 		sign(u.w, wanted)
+		j.word(wanted)
 		wanted["user_ctx"] = map[string]any{"name": UserOf(j.id)}
 	}
 	keeps := j.keeps

@@ -145,6 +145,18 @@ var inlines = []peers.Inline{0, 0, 0, 0, 0, peers.SendsStubs, peers.TooMuch, pee
 // gzips are what servers make of compressed requests.
 var gzips = []peers.Gzip{0, 0, 0, 0, peers.NoGzip, peers.GzipAsJSON, peers.GzipBreaks, peers.GzipTooMuch}
 
+// startsOf are the kinds of instance_start_time that servers like this one tell. One that forgets has to tell when it
+// was started.
+func startsOf(t *peers.Traits) []peers.Starts {
+	switch {
+	case t.Numeric:
+		return []peers.Starts{peers.StartsOfDatabases, peers.StartOfServer, peers.NoStarts}
+	case t.Clustered():
+		return []peers.Starts{0, 0, 0, 0, 0, peers.NoStarts}
+	}
+	return nil
+}
+
 // buildServers makes the servers with their databases and first documents.
 func (w *World) buildServers() {
 	c := &w.Config
@@ -152,7 +164,8 @@ func (w *World) buildServers() {
 	site, choppy, fussy, brittle := d.Site("setup"), d.Site("choppy"), d.Site("fussy"), d.Site("brittle")
 	readOnly := d.Site("read-only")
 	cutting, rewording, slow := d.Site("cutting"), d.Site("rewording"), d.Site("trickling")
-	inlining, packing := d.Site("inlining"), d.Site("packing")
+	dropping, alone := d.Site("dropped polls"), d.Site("edits alone")
+	inlining, packing, starting := d.Site("inlining"), d.Site("packing"), d.Site("instance starts")
 	origins := &peers.Origins{Made: map[peers.Revision]uint64{}, Wrong: func(db *peers.DB, name peers.Revision, what string) {
 		w.emit(Altered{db, name, what})
 	}}
@@ -161,13 +174,17 @@ func (w *World) buildServers() {
 			Numeric: site.Chance(c.NumericServers * decide.Scale / 100), LaxLocals: site.Chance(decide.Scale / 2),
 		}
 		t.CutsFeeds, t.FailsInBulk, t.CutsRevs = choppy.Int(8) == 7, fussy.Int(8) == 7, brittle.Int(4) == 3
-		t.Trickles = slow.Int(8) == 7
+		t.Trickles, t.DropsPolls = slow.Int(8) == 7, dropping.Int(2) == 1
+		t.EditsAlone = alone.Int(4) == 3
 		t.Inline = inlines[inlining.Int(len(inlines))]
 		t.Gzip = gzips[packing.Int(len(gzips))]
 		t.RefusesLogs = refusals[readOnly.Int(len(refusals))]
 		t.AnswerLimit = answerLimits[cutting.Int(len(answerLimits))]
 		t.Forgets = c.Rates[ServerRestarts] > 0 && !t.Numeric // clients cannot tell that a number is used again
-		t.LaxLocals = t.LaxLocals && t.Clustered()
+		if starts := startsOf(&t); len(starts) > 0 {
+			t.Starts = starts[starting.Int(len(starts))]
+		}
+		t.LaxLocals = t.LaxLocals && t.Clustered() && t.TellsApart() // or no client could tell what a log replaces
 		t.Rewords = rewording.Int(4) == 3 && t.Clustered()
 		if site.Chance(c.BareServers * decide.Scale / 100) {
 			t.NoBulkGet, t.NoPending, t.MaxWrite = true, true, 4
