@@ -21,6 +21,9 @@ const maxReplicateBody = 8 << 20
 // replication, a document's say, there is nothing to start: the answer names that job.
 func (s *service) replicate(q *web.Request) error {
 	body, err := q.JSONBody(min(maxReplicateBody, q.Limits.Request))
+	if err == nil {
+		err = q.HoldParsed(body)
+	}
 	if err != nil {
 		return err
 	}
