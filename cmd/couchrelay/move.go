@@ -147,7 +147,8 @@ func (m *move) importAll() error {
 	}
 	names, err := m.copyHere() // what was written until it had stopped
 	if err != nil {
-		return err
+		return fmt.Errorf("%w (the CouchDB's replicator has stopped, and the jobs here are held: no side runs them)",
+			err)
 	}
 	for _, name := range names {
 		err := m.remote.into("DELETE", holdsPath+"/database:"+url.PathEscape(name), nil, nil, nil)
@@ -220,8 +221,11 @@ func (m *move) exportAll() error {
 			return err
 		}
 	}
-	if err := m.checkRefused(); err != nil || !takeOver {
-		return err
+	if err := m.checkRefused(); err != nil {
+		return fmt.Errorf("%w (the jobs here are held: no side runs them)", err)
+	}
+	if !takeOver {
+		return nil
 	}
 	if err := m.startCouchDB(); err != nil {
 		return err
@@ -241,16 +245,25 @@ func (m *move) hold(name, why string) error {
 
 // runningHere counts the running jobs of documents.
 func (m *move) runningHere() (running int, err error) {
-	var list struct {
-		Jobs []struct{ Database *string }
-	}
-	err = m.remote.into("GET", jobsPath, url.Values{"states": {"running"}, "limit": {"1000"}}, nil, &list)
-	for _, j := range list.Jobs {
-		if j.Database != nil {
-			running++
+	query := url.Values{"states": {"running"}, "limit": {"1000"}}
+	for {
+		var page struct {
+			Jobs   []struct{ Database *string }
+			Cursor string
 		}
+		if err := m.remote.into("GET", jobsPath, query, nil, &page); err != nil {
+			return 0, err
+		}
+		for _, j := range page.Jobs {
+			if j.Database != nil {
+				running++
+			}
+		}
+		if page.Cursor == "" {
+			return running, nil
+		}
+		query.Set("cursor", page.Cursor)
 	}
-	return running, err
 }
 
 // create creates a database unless it is there.

@@ -200,11 +200,9 @@ func (r *rig) revOf(path string) string {
 	return fmt.Sprint(r.want(200, "GET", path, "")["_rev"])
 }
 
-// TestWrittenDuringTakeOver: what users write until the CouchDB's replicator has stopped is taken over, too.
-func TestWrittenDuringTakeOver(t *testing.T) {
-	t.Parallel()
-	couch, r := pairToMove(t)
-	behind, err := url.Parse(couch.url)
+// whileItStops is the URL of a CouchDB in which something is written while its replicator is being stopped.
+func (r *rig) whileItStops(t *testing.T, write func()) string {
+	behind, err := url.Parse(r.url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,21 +210,73 @@ func TestWrittenDuringTakeOver(t *testing.T) {
 	forward := httputil.NewSingleHostReverseProxy(behind)
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if q.Method == "PUT" && strings.HasSuffix(q.URL.Path, "/max_jobs") {
-			couch.want(201, "PUT", "late%2F_replicator", "")
-			couch.want(201, "PUT", "late%2F_replicator/late", couch.body(`,"doc_ids":["doc0"]`))
+			write()
 		}
 		forward.ServeHTTP(w, q)
 	}))
-	defer front.Close()
-	said, err := r.shift(couch, true, func(m *move) {
-		m.TakeOver, m.CouchDB = true, strings.Replace(front.URL, "://", "://adm:pass@", 1)
+	t.Cleanup(front.Close)
+	return strings.Replace(front.URL, "://", "://adm:pass@", 1)
+}
+
+// TestWrittenDuringTakeOver: what users write until the CouchDB's replicator has stopped is taken over, too.
+func TestWrittenDuringTakeOver(t *testing.T) {
+	t.Parallel()
+	couch, r := pairToMove(t)
+	couchURL := couch.whileItStops(t, func() {
+		couch.want(201, "PUT", "late%2F_replicator", "")
+		couch.want(201, "PUT", "late%2F_replicator/late", couch.body(`,"doc_ids":["doc0"]`))
 	})
+	said, err := r.shift(couch, true, func(m *move) { m.TakeOver, m.CouchDB = true, couchURL })
 	if err != nil {
 		t.Fatalf("taking over: %v\n%s", err, said)
 	}
 	r.want(200, "GET", "late%2F_replicator/late", "")
 	if holds := r.want(200, "GET", "_scheduler/holds", ""); holds["total_rows"] != 0.0 {
 		t.Errorf("held after the take-over: %v", holds)
+	}
+}
+
+// TestRefusedDuringTakeOver: if a replication is refused that was written while the CouchDB's replicator stopped, or by
+// the CouchDB of an export, the command says that no side runs any.
+func TestRefusedDuringTakeOver(t *testing.T) {
+	t.Parallel()
+	couch, r := pairToMove(t)
+	const strict = `{"validate_doc_update":
+		"function(doc) { if (doc._id == 'late' && !doc._deleted) throw({forbidden: 'not here'}); }"}`
+	r.want(201, "PUT", "_replicator/_design/strict", strict)
+	couchURL := couch.whileItStops(t, func() {
+		couch.want(201, "PUT", "_replicator/late", couch.body(`,"doc_ids":["doc0"]`))
+	})
+	refused := func(in bool) {
+		t.Helper()
+		said, err := r.shift(couch, in, func(m *move) { m.TakeOver, m.CouchDB = true, couchURL })
+		if err == nil || !strings.Contains(err.Error(), "1 revisions are refused") ||
+			!strings.Contains(err.Error(), "no side runs them") {
+			t.Errorf("in %v: %v\n%s", in, err, said)
+		}
+	}
+	refused(true)
+	couch.want(200, "DELETE", "_replicator/late?rev="+couch.revOf("_replicator/late"), "")
+	couch.want(201, "PUT", "_replicator/_design/strict", strict)
+	r.want(200, "DELETE", "_replicator/_design/strict?rev="+r.revOf("_replicator/_design/strict"), "")
+	r.want(201, "PUT", "_replicator/late", r.body(`,"doc_ids":["doc0"]`))
+	refused(false)
+}
+
+// TestRunningHere: an export waits for all jobs of documents, also if jobs of requests fill the first page.
+func TestRunningHere(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.FormValue("cursor") == "" {
+			fmt.Fprint(w, `{"jobs":[{"database":null}],"cursor":"next"}`)
+		} else {
+			fmt.Fprint(w, `{"jobs":[{"database":"_replicator"}]}`)
+		}
+	}))
+	defer server.Close()
+	m := move{remote: remote{Server: server.URL, Timeout: time.Minute}}
+	if n, err := m.runningHere(); n != 1 || err != nil {
+		t.Errorf("%d, %v", n, err)
 	}
 }
 
