@@ -75,6 +75,12 @@ func (q *Request) HoldParsed(text []byte) error {
 	return q.Hold(more)
 }
 
+// ReleaseParsed gives that memory back before the answer is sent, which may be much later.
+func (q *Request) ReleaseParsed() {
+	_ = q.Hold(-q.parsed)
+	q.parsed = 0
+}
+
 // release gives the memory of a request back.
 func (q *Request) release() {
 	if q.budget != nil {

@@ -28,6 +28,7 @@ func (s *service) replicate(q *web.Request) error {
 		return err
 	}
 	rep, err := spec.ParseRequest(body, s.Store.Config.Parse)
+	q.ReleaseParsed()
 	var mistake *spec.Error
 	if errors.As(err, &mistake) {
 		return &web.Error{Status: http.StatusBadRequest, Name: string(mistake.Kind), Reason: err.Error()}
