@@ -79,7 +79,7 @@ type Authority struct {
 func defaultAuth() Auth {
 	return Auth{
 		Timeout: 600 * time.Second, PersistentCookies: true, Hashes: []string{"sha256", "sha"},
-		PRF: "sha256", Iterations: 600_000, MinIterations: 1, MaxIterations: 10_000_000,
+		PRF: "sha256", Iterations: 600_000, MinIterations: 1, MaxIterations: 1_000_000,
 		Lockout: Lockout{"enforce", 5, 10_000, 300 * time.Second},
 		JWT:     JWT{Claims: []Claim{{Name: "exp"}}, RoleName: "_couchdb.roles", Keys: map[string]Key{}},
 		Couch:   Authority{Cache: 5 * time.Second, Wait: 5 * time.Second},
@@ -143,7 +143,8 @@ var loginKeys = config.Section[Config]{
 		Kind: config.Integer(func(c *Config) *int { return &c.Auth.MinIterations }, 1, maxIterations),
 	},
 	{
-		Name: "max_iterations", Says: "The most iterations with which a password of _users is accepted.",
+		Name: "max_iterations",
+		Says: "The most iterations with which a password of _users is accepted, unless iterations is more.",
 		Kind: config.Integer(func(c *Config) *int { return &c.Auth.MaxIterations }, 1, 1_000_000_000),
 	},
 }

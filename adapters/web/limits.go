@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 	"sync/atomic"
@@ -61,6 +62,23 @@ func (q *Request) Hold(bytes int64) error {
 		return errBusy
 	}
 	return nil
+}
+
+// perValue is about how many bytes of memory a value takes once the text is parsed in which it had two bytes.
+const perValue = 150
+
+// HoldParsed takes memory for the values of a JSON text, of which a comma stands before each but the first. The largest
+// text of a request counts: others are parsed before or after it.
+func (q *Request) HoldParsed(text []byte) error {
+	more := max(0, perValue*int64(1+bytes.Count(text, []byte(",")))-q.parsed)
+	q.parsed += more
+	return q.Hold(more)
+}
+
+// ReleaseParsed gives that memory back before the answer is sent, which may be much later.
+func (q *Request) ReleaseParsed() {
+	_ = q.Hold(-q.parsed)
+	q.parsed = 0
 }
 
 // release gives the memory of a request back.

@@ -102,3 +102,22 @@ func TestBodyThatIsLate(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestHoldParsed: the largest text that is parsed counts, until it is given back.
+func TestHoldParsed(t *testing.T) {
+	q := &Request{budget: &budget{}, Limits: Limits{Memory: 7 * perValue}}
+	for _, c := range []struct {
+		text string
+		busy bool
+		want int64
+	}{
+		{`[0,0,0]`, false, 3}, {`[0]`, false, 3}, {`[0,0,0,0,0,0,0]`, false, 7}, {`[0,0,0,0,0,0,0,0]`, true, 8},
+	} {
+		if err := q.HoldParsed([]byte(c.text)); (err != nil) != c.busy || q.budget.taken.Load() != c.want*perValue {
+			t.Errorf("%s: %v, %d bytes", c.text, err, q.budget.taken.Load())
+		}
+	}
+	if q.ReleaseParsed(); q.budget.taken.Load() != 0 {
+		t.Errorf("%d bytes are held", q.budget.taken.Load())
+	}
+}

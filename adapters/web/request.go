@@ -41,6 +41,7 @@ type Request struct {
 	params  []param
 	budget  *budget
 	held    int64 // of the budget
+	parsed  int64 // of that, for the values of the largest text
 	notes   []slog.Attr
 	status  int  // of the answer, once its status line is written
 	changes bool // the route changes something

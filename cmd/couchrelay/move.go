@@ -159,11 +159,7 @@ func (m *move) startHere() error {
 	if err != nil {
 		return err
 	}
-	if err := m.liftHolds(names); err != nil {
-		return err
-	}
-	m.say("taken over: the jobs come back within a minute")
-	return nil
+	return m.liftHolds(names)
 }
 
 // liftHolds lifts the holds of moves on databases. One that an operator had put there stays.
@@ -247,8 +243,11 @@ func (m *move) exportAll() error {
 			return err
 		}
 	}
-	if err := m.checkRefused(); err != nil || !takeOver {
-		return err
+	if err := m.checkRefused(); err != nil {
+		return fmt.Errorf("the jobs here are held, and the replications run nowhere until this is done: %w", err)
+	}
+	if !takeOver {
+		return nil
 	}
 	if err := m.startCouchDB(); err != nil {
 		return err
@@ -274,16 +273,25 @@ func (m *move) hold(name, why string) error {
 
 // runningHere counts the running jobs of documents.
 func (m *move) runningHere() (running int, err error) {
-	var list struct {
-		Jobs []struct{ Database *string }
-	}
-	err = m.remote.into("GET", jobsPath, url.Values{"states": {"running"}, "limit": {"1000"}}, nil, &list)
-	for _, j := range list.Jobs {
-		if j.Database != nil {
-			running++
+	query := url.Values{"states": {"running"}, "limit": {"1000"}}
+	for {
+		var page struct {
+			Jobs   []struct{ Database *string }
+			Cursor string
 		}
+		if err := m.remote.into("GET", jobsPath, query, nil, &page); err != nil {
+			return 0, err
+		}
+		for _, j := range page.Jobs {
+			if j.Database != nil {
+				running++
+			}
+		}
+		if page.Cursor == "" {
+			return running, nil
+		}
+		query.Set("cursor", page.Cursor)
 	}
-	return running, err
 }
 
 // create creates a database unless it is there.

@@ -233,19 +233,26 @@ func TestWrittenDuringTakeOver(t *testing.T) {
 	}
 }
 
-// TestRefusedDuringTakeOver: what users write until the CouchDB's replicator has stopped is refused. The command says
-// that the replications run on no side now, and does the rest when it is repeated.
+// TestRefusedDuringTakeOver: if a replication is refused that was written while the CouchDB's replicator stopped, or by
+// the CouchDB of an export, the command says that the replications run on no side now, and does the rest when it is
+// repeated.
 func TestRefusedDuringTakeOver(t *testing.T) {
 	t.Parallel()
 	couch, r := pairToMove(t)
-	r.want(201, "PUT", "_replicator/_design/strict", `{"validate_doc_update":
-		"function(doc) { if (doc._id == 'late' && !doc._deleted) throw({forbidden: 'not here'}); }"}`)
-	said, err := r.shift(couch, true, couch.takeOverWhile(func() {
+	const strict = `{"validate_doc_update":
+		"function(doc) { if (doc._id == 'late' && !doc._deleted) throw({forbidden: 'not here'}); }"}`
+	refused := func(in bool, set func(*move)) {
+		t.Helper()
+		said, err := r.shift(couch, in, set)
+		if err == nil || !strings.Contains(err.Error(), "1 revisions are refused") ||
+			!strings.Contains(err.Error(), "run nowhere") {
+			t.Errorf("in %v: %v\n%s", in, err, said)
+		}
+	}
+	r.want(201, "PUT", "_replicator/_design/strict", strict)
+	refused(true, couch.takeOverWhile(func() {
 		couch.want(201, "PUT", "_replicator/late", couch.body(`,"doc_ids":["doc0"]`))
 	}))
-	if err == nil || !strings.Contains(err.Error(), "run nowhere") {
-		t.Errorf("taking over: %v\n%s", err, said)
-	}
 	couch.want(200, "DELETE", "_replicator/late?rev="+couch.revOf("_replicator/late"), "")
 	if said, err := r.shift(couch, true, takeOver); err != nil {
 		t.Errorf("without that document: %v\n%s", err, said)
@@ -253,6 +260,10 @@ func TestRefusedDuringTakeOver(t *testing.T) {
 	if holds := r.want(200, "GET", "_scheduler/holds", ""); holds["total_rows"] != 0.0 {
 		t.Errorf("held after the take-over: %v", holds)
 	}
+	couch.want(201, "PUT", "_replicator/_design/strict", strict)
+	r.want(200, "DELETE", "_replicator/_design/strict?rev="+r.revOf("_replicator/_design/strict"), "")
+	r.want(201, "PUT", "_replicator/late", r.body(`,"doc_ids":["doc0"]`))
+	refused(false, takeOver)
 }
 
 // takeOverWhile has a take-over of this CouchDB do something else as it stops its replicator.
@@ -272,6 +283,23 @@ func (r *rig) takeOverWhile(do func()) func(*move) {
 	r.t.Cleanup(front.Close)
 	return func(m *move) {
 		m.TakeOver, m.CouchDB = true, strings.Replace(front.URL, "://", "://adm:pass@", 1)
+	}
+}
+
+// TestRunningHere: an export waits for all jobs of documents, also if jobs of requests fill the first page.
+func TestRunningHere(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.FormValue("cursor") == "" {
+			fmt.Fprint(w, `{"jobs":[{"database":null}],"cursor":"next"}`)
+		} else {
+			fmt.Fprint(w, `{"jobs":[{"database":"_replicator"}]}`)
+		}
+	}))
+	defer server.Close()
+	m := move{remote: remote{Server: server.URL, Timeout: time.Minute}}
+	if n, err := m.runningHere(); n != 1 || err != nil {
+		t.Errorf("%d, %v", n, err)
 	}
 }
 

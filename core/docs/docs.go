@@ -121,12 +121,13 @@ type Database struct {
 	instance tuple.Subspace
 	ordinal  uint16 // of the next document written through this handle
 
-	prefetched bool // the caller of Update has called Prefetch
+	prefetched bool               // the caller of Update has called Prefetch
+	updating   map[string]*record // by Update, which stores what it has changed at its end
 }
 
 // Validation checks an edit. It is given the revision that the edit replaces, nil if there is none, and whether the
 // edit is a replicated one. It refuses the edit with an *Error; any other error fails the transaction. It may change
-// the edit's body.
+// the edit's body. It may Read the document, which is then as the edits before this one have left it.
 type Validation func(next, prev *Document, replicated bool) error
 
 // maxNameSize is CouchDB's limit.

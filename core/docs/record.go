@@ -144,6 +144,9 @@ func (db *Database) records(ids []string) ([]*record, error) {
 }
 
 func (db *Database) record(id string) (*record, error) {
+	if r := db.updating[id]; r != nil && r.change > 0 {
+		return r, nil
+	}
 	records, err := db.records([]string{id})
 	if err != nil {
 		return nil, err

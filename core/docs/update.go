@@ -63,6 +63,8 @@ func (db *Database) Update(edits []Edit) ([]Written, error) {
 	if err := b.load(edits); err != nil {
 		return nil, err
 	}
+	db.updating = b.byID
+	defer func() { db.updating = nil }()
 	results := make([]Written, 0, len(edits))
 	for i := range edits {
 		if b.size += editSize(&edits[i]); i > 0 && b.size > batchSize {
@@ -307,6 +309,9 @@ func (b *batch) merge(r *record, d *Document) (bool, error) {
 		return false, BadRequest("When `new_edits: false`, the document needs `_rev` or `_revisions` specified")
 	}
 	if r.tree.Has(d.Rev) {
+		if err := b.checkEnded(r, d); err != nil {
+			return false, err
+		}
 		before := r.tree.Append(nil)
 		done := r.tree.Insert(d.Rev, d.Ancestors, revtree.Leaf{}) // the history may be new
 		if r.tree.Stem(b.db.RevsLimit); bytes.Equal(before, r.tree.Append(nil)) {
@@ -331,6 +336,27 @@ func (b *batch) merge(r *record, d *Document) (bool, error) {
 		return false, err
 	}
 	return true, b.write(r, d, put)
+}
+
+// checkEnded asks the validation about each leaf that the history of a known revision names as an ancestor: to stand
+// behind another revision ends a leaf, as a deletion does.
+func (b *batch) checkEnded(r *record, d *Document) error {
+	for i, id := range d.Ancestors {
+		rev := revtree.Rev{Gen: d.Rev.Gen - int64(i) - 1, ID: id}
+		leaf, found := r.tree.Leaf(rev)
+		if !found || leaf.Deleted || b.db.Validate == nil {
+			continue
+		}
+		prev, err := b.db.leaf(r, revtree.LeafRev{Rev: rev, Leaf: leaf})
+		if err != nil {
+			return err
+		}
+		end := &Document{ID: r.id, Rev: d.Rev, Deleted: true, Body: []byte("{}")}
+		if err := b.db.Validate(end, prev, true); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // check finds the attachments and asks the validation.

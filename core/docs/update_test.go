@@ -331,6 +331,59 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// TestValidateSeesEarlierEdits: the validation reads a document as the edits before have left it, though they are not
+// stored.
+func TestValidateSeesEarlierEdits(t *testing.T) {
+	w := newWorld(t)
+	w.replicate(t, `{"_id":"a","_rev":"1-a","x":1}`)
+	var seen []string
+	must(t, w, func(db *Database) ([]Written, error) {
+		db.Validate = func(next, _ *Document, _ bool) error {
+			winner, err := db.Read(next.ID, Want{Conflicts: true})
+			if err == nil {
+				seen = append(seen, fmt.Sprint(winner.Rev, string(winner.Body), winner.Meta.Conflicts))
+			}
+			return err
+		}
+		return db.Update([]Edit{
+			replicated(t, `{"_id":"a","_revisions":{"start":2,"ids":["b","a"]},"x":2}`),
+			replicated(t, `{"_id":"a","_rev":"3-c","x":3}`),
+			replicated(t, `{"_id":"a","_rev":"1-d","x":4}`),
+		})
+	})
+	if want := []string{`1-a{"x":1}[]`, `2-b{"x":2}[]`, `3-c{"x":3}[2-b]`}; fmt.Sprint(seen) != fmt.Sprint(want) {
+		t.Errorf("%q", seen)
+	}
+}
+
+// TestValidateEnds: a leaf that the history of a known revision puts behind that ends, so the validation decides.
+func TestValidateEnds(t *testing.T) {
+	w := newWorld(t)
+	w.replicate(t, `{"_id":"a","_rev":"2-b","x":2}`)
+	w.replicate(t, `{"_id":"a","_rev":"3-d","_deleted":true}`)
+	put := func(refused bool) string {
+		results := must(t, w, func(db *Database) ([]Written, error) {
+			db.Validate = func(next, prev *Document, _ bool) error {
+				if !next.Deleted || next.Rev.Gen != 3 || prev.Rev.Gen != 2 || string(prev.Body) != `{"x":2}` {
+					t.Errorf("asked about %v after %v", next, prev)
+				}
+				if refused {
+					return Forbidden("no")
+				}
+				return nil
+			}
+			return db.Update([]Edit{replicated(t, `{"_id":"a","_revisions":{"start":3,"ids":["d","b"]},"x":3}`)})
+		})
+		return outcome(results[0])
+	}
+	if got := put(true); got != "forbidden" || w.changes(t, Query{AllDocs: true}) != "a 2-b 3-d" {
+		t.Errorf("%s, %s", got, w.changes(t, Query{AllDocs: true}))
+	}
+	if got := put(false); got != "3-d" || w.changes(t, Query{AllDocs: true}) != "a! 3-d" {
+		t.Errorf("%s, %s", got, w.changes(t, Query{AllDocs: true}))
+	}
+}
+
 // TestConflictFootprint: writers of different documents do not collide, writers of one document do, and
 // so do a writer and the deletion of the database.
 func TestConflictFootprint(t *testing.T) {

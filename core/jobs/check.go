@@ -101,9 +101,7 @@ func (c *checking) job(p *check.Page, key, value []byte) {
 		return
 	}
 	if len(t) == 2 {
-		if _, opens := p.Opens(key, value); opens && !p.Has(k.Job.Pack(id)) {
-			p.Report(key, "a part of a job without its header: what the job was about is lost with that")
-		}
+		c.part(p, key, value, id, t[1])
 		return
 	}
 	j, err := decodeHeader(id, value)
@@ -127,6 +125,19 @@ func (c *checking) job(p *check.Page, key, value []byte) {
 		if readData(p, k, j) {
 			c.judge(p, j)
 		}
+	}
+}
+
+// part judges a part of a job's data, of which Get demands that none is missing before it.
+func (c *checking) part(p *check.Page, key, value []byte, id string, number any) {
+	_, opens := p.Opens(key, value)
+	n, isNumber := number.(int64)
+	switch {
+	case !opens:
+	case !p.Has(c.q.Keys.Job.Pack(id)):
+		p.Report(key, "a part of a job without its header: what the job was about is lost with that")
+	case !isNumber || n != 0 && !p.Has(c.q.Keys.Job.Pack(id, n-1)):
+		p.Report(key, "a part of a job without the part before it: the job cannot be read")
 	}
 }
 

@@ -84,6 +84,7 @@ func (b *bench) operations() map[string]func(kv.Tx) error {
 		},
 		"find":    func(tx kv.Tx) error { _, _, err := b.s.Find(tx, jobID("run")); return err },
 		"holds":   func(tx kv.Tx) error { _, err := b.s.Keys.Holds(tx); return err },
+		"hold":    func(tx kv.Tx) error { _, err := b.s.Keys.Hold(tx, "server:held.t"); return err },
 		"demands": func(tx kv.Tx) error { _, _, err := Demands(tx, b.s, 9); return err },
 		"ready":   func(tx kv.Tx) error { _, err := b.ready(tx, 9); return err },
 		"uses":    func(tx kv.Tx) error { _, _, err := Uses(tx, b.s, b.now, "", 9); return err },

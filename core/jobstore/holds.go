@@ -129,6 +129,23 @@ func (o Operator) LiftHold(id string) (lifted bool, err error) {
 	return true, nil
 }
 
+// Hold reads the hold with an id; nil if there is none.
+func (k Keys) Hold(r kv.Reader, id string) (*Hold, error) {
+	row, err := r.Get(k.Held.Pack(id))
+	if err != nil || row == nil {
+		return nil, err
+	}
+	return decodeHold(k.Held.Pack(id), row)
+}
+
+func decodeHold(key, row []byte) (*Hold, error) {
+	var e Hold
+	if err := json.Decode(row, &e); err != nil {
+		return nil, fmt.Errorf("%w: hold %x: %w", jobs.ErrCorrupt, key, err)
+	}
+	return &e, nil
+}
+
 // Holds reads the holds in force, in the order of their ids. Without a snapshot reader the transaction conflicts
 // with each new hold.
 func (k Keys) Holds(r kv.Reader) (list []Hold, err error) {
@@ -137,11 +154,11 @@ func (k Keys) Holds(r kv.Reader) (list []Hold, err error) {
 		return nil, err
 	}
 	for _, row := range rows {
-		var e Hold
-		if err := json.Decode(row.Value, &e); err != nil {
-			return nil, fmt.Errorf("%w: hold %x: %w", jobs.ErrCorrupt, row.Key, err)
+		e, err := decodeHold(row.Key, row.Value)
+		if err != nil {
+			return nil, err
 		}
-		list = append(list, e)
+		list = append(list, *e)
 	}
 	return list, nil
 }

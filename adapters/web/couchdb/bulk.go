@@ -94,7 +94,7 @@ var errNoArray = web.BadRequest("`docs` parameter must be an array.")
 
 // bulkDocs writes many documents. With new_edits=false the answer has only the refused ones.
 func (q *request) bulkDocs() error {
-	body, err := q.jsonBody()
+	body, err := q.JSONBody(q.Limits.Request)
 	if err != nil {
 		return err
 	}
@@ -310,7 +310,7 @@ type bulkWanted struct {
 
 // bulkGet reads many documents. It streams the answer while it reads.
 func (q *request) bulkGet() error {
-	body, err := q.jsonBody()
+	body, err := q.JSONBody(q.Limits.Request)
 	if err != nil {
 		return err
 	}

@@ -8,17 +8,27 @@ import (
 	"couchrelay/adapters/web"
 )
 
-// TestManySmallElements: what a bulk request is made into counts as memory for bodies, which is many times the text.
+// TestManySmallElements: what a body is made into counts as memory for bodies, which is many times the text.
 func TestManySmallElements(t *testing.T) {
 	h := New(Options{Limits: web.Limits{Memory: 10 << 20}})
-	for _, path := range []string{"/db/_bulk_docs", "/db/_bulk_get"} {
-		body := `{"docs":[` + strings.Repeat("{},", 100_000) + `{}]}`
-		q := httptest.NewRequestWithContext(t.Context(), "POST", path, strings.NewReader(body))
+	objects, numbers := strings.Repeat("{},", 100_000)+"{}", strings.Repeat("0,", 100_000)+"0"
+	for to, body := range map[string]string{
+		"POST /db/_bulk_docs":                    `{"docs":[` + objects + `]}`,
+		"POST /db/_bulk_get":                     `{"docs":[` + objects + `]}`,
+		"POST /db/_find":                         `{"selector":{"a":[` + numbers + `]}}`,
+		"POST /db/_changes?filter=_selector":     `{"selector":{"a":[` + numbers + `]}}`,
+		"POST /db/_revs_diff":                    `{"a":[` + numbers + `]}`,
+		"POST /db/_all_docs":                     `{"keys":[` + numbers + `]}`,
+		"PUT /db/doc":                            `{"a":[` + numbers + `]}`,
+		"POST /db/_bulk_docs?one=large_document": `{"docs":[{"a":[` + numbers + `]}]}`,
+	} {
+		method, path, _ := strings.Cut(to, " ")
+		q := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
 		q.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, q)
 		if w.Code != 503 || !strings.Contains(w.Body.String(), "max_body_memory") {
-			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+			t.Errorf("%s: %d %s", to, w.Code, w.Body)
 		}
 	}
 }

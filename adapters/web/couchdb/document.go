@@ -109,6 +109,9 @@ func (q *request) sendDocument(d *docs.Document, s shown) error {
 // parse reads a document that a client sent.
 func (q *request) parse(raw []byte) (*docs.Document, error) {
 	d, err := docs.ParseDocument(raw, q.Members...)
+	if err == nil {
+		err = q.HoldParsed(raw)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -66,8 +66,14 @@ func parseRevs(list []string) ([]revtree.Rev, error) {
 	return revs, nil
 }
 
-// jsonBody reads a body that must be declared as JSON.
-func (q *request) jsonBody() ([]byte, error) { return q.JSONBody(q.Limits.Request) }
+// jsonBody reads a body that must be declared as JSON, and is parsed as a whole.
+func (q *request) jsonBody() ([]byte, error) {
+	body, err := q.JSONBody(q.Limits.Request)
+	if err == nil {
+		err = q.HoldParsed(body)
+	}
+	return body, err
+}
 
 // readBody reads the whole body, decompressed.
 func (q *request) readBody() ([]byte, error) { return q.ReadBody(q.Limits.Request) }

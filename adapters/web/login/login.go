@@ -130,10 +130,12 @@ func (l *Login) authenticate(s *settings, q *web.Request) (user web.User, err er
 		case "jwt":
 			user, err = l.byToken(s, q)
 		}
-		if err != nil {
+		switch {
+		case err != nil:
 			return web.User{}, err
-		}
-		if user.Name != "" {
+		case len(user.Name) > maxName: // it is in keys of the store, which have bounds
+			return web.User{}, web.Unauthorized("The user's name is too long.")
+		case user.Name != "":
 			user.Via = name
 			return user, nil
 		}

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"couchrelay/adapters/config"
 )
 
 // TestBasic: passwords of admins and users, and headers that are none.
@@ -43,7 +45,8 @@ func TestBasic(t *testing.T) {
 
 // TestPasswordsOfUsers: the forms in which CouchDB stores passwords, and what is none.
 func TestPasswordsOfUsers(t *testing.T) {
-	r := newRig(t, "chttpd_auth/min_iterations=5", "chttpd_auth/max_iterations=20000", "chttpd_auth_lockout/mode=off")
+	r := newRig(t, "chttpd_auth/min_iterations=5", "chttpd_auth/max_iterations=20000", "chttpd_auth/iterations=10",
+		"chttpd_auth_lockout/mode=off")
 	const key = "2df52bfed46225bb1f3b7efc417a75efc553e1131e7685dda9efc75ad763a89d"
 	const longKey = "2df52bfed46225bb1f3b7efc417a75efc553e1131e7685dda9efc75ad763a89d" + // takes twice as long
 		"f5f29cd4eafa36a1f1e6b4a02a5f1670c8311c1bb1191e607715fa8b1a6b228c"
@@ -78,6 +81,23 @@ func TestPasswordsOfUsers(t *testing.T) {
 			status, want = 200, ann // roles of the system are for nobody
 		}
 		r.want("GET /who", status, want, "Authorization", basic("ann", "secret"))
+	}
+}
+
+// TestManyIterations: a user cannot have logins take many times as long as those with a password that was set here,
+// which are accepted however many iterations the configuration demands.
+func TestManyIterations(t *testing.T) {
+	s := &settings{Auth: config.Default().Auth}
+	accepted := func(iterations int) bool {
+		const document = `{"roles":[],"salt":"pepper","password_scheme":"pbkdf2","iterations":%d,` +
+			`"derived_key":"a1a13d2e997707df400aa271c37c5df897264e16"}`
+		return s.parseUser("ann", fmt.Appendf(nil, document, iterations)) != nil
+	}
+	if accepted(2*s.Iterations) || !accepted(s.Iterations) {
+		t.Errorf("%d and %d iterations", 2*s.Iterations, s.Iterations)
+	}
+	if s.Iterations *= 3; !accepted(s.Iterations) {
+		t.Errorf("%d iterations, as the configuration demands", s.Iterations)
 	}
 }
 

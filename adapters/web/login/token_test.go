@@ -65,7 +65,7 @@ func TestTokens(t *testing.T) {
 	// The public key is known to everybody: it must be no secret of an HMAC.
 	confused := make(jwt.SigningMethodHS256, "r", []byte(strings.ReplaceAll(rsaPEM, `\n`, "\n")), claims())
 	unsigned := make(jwt.SigningMethodNone, "", jwt.UnsafeAllowNoneSignatureType, claims())
-	good := hs()
+	good, longest := hs(), strings.Repeat("x", 1000)
 	for _, c := range []struct {
 		name, token string
 		status      int
@@ -88,6 +88,8 @@ func TestTokens(t *testing.T) {
 		{"no issuer", hs("iss", nil), 400, "bad_request: Missing iss claim"},
 		{"no sub", hs("sub", nil), 401, "unauthorized: Token missing sub claim."},
 		{"empty sub", hs("sub", ""), 401, "unauthorized: Token missing sub claim."},
+		{"longest sub", hs("sub", longest), 200, strings.Replace(joe, "joe", longest, 1)},
+		{"long sub", hs("sub", longest+"x"), 401, "unauthorized: The user's name is too long."},
 		{"sub of numbers", hs("sub", 7), 401, "unauthorized: Token missing sub claim."},
 		{"roles in a text", hs("_couchdb.roles", "dev ,ops"), 200, `{"name":"joe","roles":["dev","ops"]}`},
 		{"no roles", hs("_couchdb.roles", nil), 200, `{"name":"joe","roles":[]}`},

@@ -100,9 +100,10 @@ func (s *settings) derived(body *userBody, first func(string) string) *account {
 	body.PRF, body.Iterations = cmp.Or(body.PRF, "sha"), cmp.Or(body.Iterations, 10_000)
 	prf := prfs[body.PRF]
 	want, err := hex.DecodeString(body.Key)
-	// A user may write any key, and a login derives one of the same length: a long key would keep other logins waiting.
+	// A user may write any key, and a login derives one of the same length, with as many iterations as the user says:
+	// a long key, or many iterations, would keep other logins waiting.
 	if err != nil || prf == nil || len(want) != prf().Size() ||
-		body.Iterations < s.MinIterations || body.Iterations > s.MaxIterations {
+		body.Iterations < s.MinIterations || body.Iterations > max(s.MaxIterations, s.Iterations) {
 		return nil
 	}
 	return derived(prf, want, body.Salt, body.Iterations, first)

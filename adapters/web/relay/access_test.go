@@ -401,59 +401,19 @@ func quick() config.Auth {
 	return auth
 }
 
-// TestRolesAreNotSpelledAnotherWay: the roles that count are those that are checked when a user writes its document,
-// and none that it adds under a name in other letters.
-func TestRolesAreNotSpelledAnotherWay(t *testing.T) {
+// TestLeavesInOneRequest: a member writes several leaves of its document at once, as replicators do.
+func TestLeavesInOneRequest(t *testing.T) {
 	s := newSite(t)
-	if err := s.service.Login.Configure(map[string]string{"adm": "secret"}, quick()); err != nil {
-		t.Fatal(err)
-	}
-	s.must('A', "PUT", "/_users", "")
-	s.must('A', "PUT", "/_users/_security", `{}`)
-	const body = `{"type":"user","name":"mem","roles":[],"Roles":["dev","_metrics"],"password":"pw"}`
-	s.must('N', "PUT", "/_users/org.couchdb.user:mem", body)
-	w := s.must('N', "POST", "/_session", `{"name":"mem","password":"pw"}`)
-	if !strings.Contains(w.Body.String(), `{"ok":true,"name":"mem","roles":[]}`) {
+	w := s.must('X', "GET", "/team%2F_replicator/other", "")
+	_, rev, _ := strings.Cut(strings.Trim(w.Header().Get("ETag"), `"`), "-")
+	const ends = `"_id":"other","source":"http://h/x","target":"http://h/`
+	leaves := `{"new_edits":false,"docs":[{"_revisions":{"start":2,"ids":["b","` + rev + `"]},` + ends + `z"},` +
+		`{"_rev":"1-c",` + ends + `v"}]}`
+	s.must('X', "POST", "/team%2F_replicator/_bulk_docs", leaves)
+	w = s.must('X', "GET", "/team%2F_replicator/other?conflicts=true", "")
+	if !strings.Contains(w.Body.String(), `"_conflicts":["1-c"]`) {
 		t.Errorf("%s", w.Body)
 	}
-}
-
-// TestRolesStayAway: a user cannot keep roles that it had in a branch of its document for when an admin takes them
-// away, nor fall back on those of a conflict.
-func TestRolesStayAway(t *testing.T) {
-	s := newSite(t)
-	if err := s.service.Login.Configure(map[string]string{"adm": "secret"}, quick()); err != nil {
-		t.Fatal(err)
-	}
-	s.must('A', "PUT", "/_users", "")
-	s.must('A', "PUT", "/_users/_security", `{}`)
-	const path, loser = "/_users/org.couchdb.user:mem", "1-00000000000000000000000000000000"
-	rev := ""
-	write := func(who rune, query, roles, more string, status int) {
-		t.Helper()
-		w := s.ask(who, "PUT", path+query, `{"type":"user","name":"mem","roles":`+roles+`,"password":"pw"`+more+`}`)
-		if w.Code != status {
-			t.Errorf("%c %s %s: %d %s", who, query, roles, w.Code, w.Body)
-		}
-		rev = strings.Trim(w.Header().Get("ETag"), `"`)
-	}
-	write('A', "", `["dev"]`, "", 201)
-	write('M', "?new_edits=false", `["dev"]`, `,"_rev":"`+loser+`"`, 409)
-	write('A', "?new_edits=false", `["dev"]`, `,"_rev":"`+loser+`"`, 201)
-	w := s.must('A', "GET", path, "")
-	write('A', "?rev="+strings.Trim(w.Header().Get("ETag"), `"`), `[]`, "", 201)
-	winner := rev
-	write('M', "?rev="+loser, `["dev"]`, "", 409)
-	if w := s.ask('M', "DELETE", path+"?rev="+winner, ""); w.Code != 403 {
-		t.Errorf("the winner is deleted: %d %s", w.Code, w.Body)
-	}
-	s.must('M', "DELETE", path+"?rev="+loser, "")
-	write('M', "?rev="+winner, `[]`, "", 201)
-	w = s.must('N', "POST", "/_session", `{"name":"mem","password":"pw"}`)
-	if strings.Contains(w.Body.String(), "dev") {
-		t.Errorf("%s", w.Body)
-	}
-	s.must('M', "DELETE", path+"?rev="+rev, "")
 }
 
 // TestOthersJobIsNotNamed: explain names the job that another one waits for only to users who may see that job.

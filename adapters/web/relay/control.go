@@ -244,7 +244,13 @@ func (s control) makeHold(q *web.Request) error {
 
 func (s control) liftHold(q *web.Request) error {
 	now, answer := s.now(), held{OK: true, ID: q.Param("id")}
+	var meant *jobstore.Hold // that an earlier attempt found: one that was made since is not to be lifted
 	if _, err := web.Run(q, s.DB, kv.Options{}, func(tx kv.Tx) (struct{}, error) {
+		found, err := s.Store.Keys.Hold(tx, answer.ID)
+		if err != nil || found == nil || meant != nil && *found != *meant {
+			return struct{}{}, err
+		}
+		meant = found
 		lifted, err := s.operator(q, tx, now).LiftHold(answer.ID)
 		answer.Changed = answer.Changed || lifted
 		return struct{}{}, err

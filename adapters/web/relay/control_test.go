@@ -86,24 +86,29 @@ func TestOrders(t *testing.T) {
 			"/_scheduler/docs/DB/DOC has that of a document")
 }
 
-// unheard is a store that loses the answer to the next commit that writes anything, once it is armed.
+// unheard is a store that loses the answer to the next commit that writes anything, once it is armed. Then meanwhile is
+// called, if it is set.
 type unheard struct {
 	kv.Database
-	armed *atomic.Bool
+	armed     *atomic.Bool
+	meanwhile func()
 }
 
 func (u unheard) Begin(ctx context.Context, o kv.Options) kv.Transaction {
-	return unheardCommit{u.Database.Begin(ctx, o), u.armed}
+	return unheardCommit{u.Database.Begin(ctx, o), u}
 }
 
 type unheardCommit struct {
 	kv.Transaction
-	armed *atomic.Bool
+	unheard
 }
 
 func (u unheardCommit) Commit() error {
 	err := u.Transaction.Commit()
 	if _, none := u.Versionstamp(); err == nil && none == nil && u.armed.CompareAndSwap(true, false) {
+		if u.meanwhile != nil {
+			u.meanwhile()
+		}
 		return kv.NewError(kv.CommitUnknownResult)
 	}
 	return err
@@ -112,7 +117,7 @@ func (u unheardCommit) Commit() error {
 // TestOrdersUnheard: an order that was carried out by an attempt whose answer was lost is told as if it had been heard.
 func TestOrdersUnheard(t *testing.T) {
 	var armed atomic.Bool
-	s := newService(t, func(o *Options) { o.DB = unheard{o.DB, &armed} })
+	s := newService(t, func(o *Options) { o.DB = unheard{o.DB, &armed, nil} })
 	id := url.PathEscape(makeJob(s, "r", oneShot))
 	for _, c := range []struct {
 		request string
@@ -128,6 +133,23 @@ func TestOrdersUnheard(t *testing.T) {
 			armed.Load() {
 			t.Errorf("%s: %d %s", c.request, answer.StatusCode, text)
 		}
+	}
+}
+
+// TestHoldLiftedUnheard: an attempt to lift a hold, whose answer was lost, is not repeated on one that was made since.
+func TestHoldLiftedUnheard(t *testing.T) {
+	var armed atomic.Bool
+	var again func()
+	s := newService(t, func(o *Options) { o.DB = unheard{o.DB, &armed, func() { again() }} })
+	const changed = `{"ok":true,"id":"server:h","changed":true}`
+	s.Want(`POST /_scheduler/holds {"server":"h","reason":"disks"}`, 201, changed)
+	again = func() {
+		s.Want(`POST /_scheduler/holds {"server":"h","reason":"fans"}`, 201, changed)
+	}
+	armed.Store(true)
+	s.Want("DELETE /_scheduler/holds/server:h", 200, changed)
+	if v := show(s, "GET /_scheduler/holds/server:h"); v["reason"] != "fans" || armed.Load() {
+		t.Errorf("the hold is %v", v)
 	}
 }
 

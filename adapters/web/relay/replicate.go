@@ -21,10 +21,14 @@ const maxReplicateBody = 8 << 20
 // replication, a document's say, there is nothing to start: the answer names that job.
 func (s *service) replicate(q *web.Request) error {
 	body, err := q.JSONBody(min(maxReplicateBody, q.Limits.Request))
+	if err == nil {
+		err = q.HoldParsed(body)
+	}
 	if err != nil {
 		return err
 	}
 	rep, err := spec.ParseRequest(body, s.Store.Config.Parse)
+	q.ReleaseParsed()
 	var mistake *spec.Error
 	if errors.As(err, &mistake) {
 		return &web.Error{Status: http.StatusBadRequest, Name: string(mistake.Kind), Reason: err.Error()}

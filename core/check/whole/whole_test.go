@@ -69,6 +69,9 @@ func TestFollowed(t *testing.T) {
 		"what it follows": {func(tx kv.Tx, k follow.Keys) {
 			tx.Set(k.Jobs.Job.Pack(id, 0), []byte("{}"))
 		}, false},
+		"part behind a gap": {func(tx kv.Tx, k follow.Keys) {
+			tx.Set(k.Jobs.Job.Pack(id, 2), []byte("x"))
+		}, false},
 		"document": {func(tx kv.Tx, k follow.Keys) {
 			tx.Set(k.Rows.Pack(id, "doc", "d"), []byte("x"))
 		}, false},
