@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"slices"
 )
 
 // statements finds statements and cases that can be left out, and neighbours that can change places.
@@ -57,7 +58,7 @@ func (f *finder) depend(a, b ast.Stmt) bool {
 	case *ast.ReturnStmt, *ast.BranchStmt:
 		return false
 	}
-	if f.guards(a) || f.guards(b) {
+	if f.guards(a) || f.guards(b) || f.exclude(a, b) {
 		return false
 	}
 	one, other := f.touched(a), f.touched(b)
@@ -71,6 +72,24 @@ func (f *finder) depend(a, b ast.Stmt) bool {
 		}
 	}
 	return false
+}
+
+// exclude reports whether two cases of a switch never both fit, or one is the default: then their order says nothing.
+func (f *finder) exclude(a, b ast.Stmt) bool {
+	one, is := a.(*ast.CaseClause)
+	if !is {
+		return false
+	}
+	other := b.(*ast.CaseClause)
+	return one.List == nil || other.List == nil ||
+		!slices.ContainsFunc(slices.Concat(one.List, other.List), f.overlaps)
+}
+
+// overlaps reports whether what fits a case could fit another one: it is neither a constant nor the name of a type
+// that is no interface.
+func (f *finder) overlaps(e ast.Expr) bool {
+	t := f.file.info.Types[e]
+	return t.Value == nil && !t.IsNil() && (!t.IsType() || types.IsInterface(t.Type))
 }
 
 func declares(s ast.Stmt) bool {
