@@ -224,6 +224,7 @@ type counting struct {
 	reads, fails int
 	gets         int // of the reads
 	longest      int // limit of a range
+	fetched      []string
 }
 
 func (c *counting) read() error {
@@ -255,6 +256,25 @@ func (c *counting) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error
 	}
 	c.longest = max(c.longest, o.Limit)
 	return c.Reader.GetRange(r, o)
+}
+
+func (c *counting) Prefetch(keys [][]byte, _ []kv.Range) {
+	for _, key := range keys {
+		c.fetched = append(c.fetched, string(key))
+	}
+}
+
+// TestPrefetch: where everything is read at once, what a row names is read ahead for it.
+func TestPrefetch(t *testing.T) {
+	b := newBench(t, 1, 4)
+	want := []string{string(twin.Pack(0, 0)), string(twin.Pack(0, 1))}
+	c := check.New(check.Options{Root: root, AtOnce: true, Sections: []check.Section{
+		{Space: pairs, Row: func(p *check.Page, _, _ []byte) { p.Prefetch([][]byte{[]byte(want[0]), []byte(want[1])}, nil) }},
+	}})
+	r := &counting{Reader: b.db.Present()}
+	if _, _, err := c.Step(r); err != nil || !slices.Equal(r.fetched, want) {
+		t.Errorf("read ahead are %q (%v), want %q", r.fetched, err, want)
+	}
 }
 
 // TestStepAfterFailure: whichever read fails, the step says so or does without, and the check finds what it would

@@ -298,6 +298,10 @@ func TestCheck(t *testing.T) {
 		t.Error(err)
 	}
 	s = Default()
+	s.Replicator.Backoff.Min = s.Replicator.Backoff.Max
+	if err := s.Check(); err != nil {
+		t.Errorf("all penalties are alike: %v", err)
+	}
 	s.Replicator.Backoff.Min = s.Replicator.Backoff.Max + 1
 	if err := s.Check(); err == nil || !strings.Contains(err.Error(), "is above max_backoff_penalty_sec") {
 		t.Error(err)

@@ -265,7 +265,14 @@ func TestAuditFinds(t *testing.T) {
 		"counter missing":  func(q *Queue, tx kv.Tx) { tx.ClearRange(q.Keys.Count.Range()) },
 		"header gone":      func(q *Queue, tx kv.Tx) { tx.Clear(q.Keys.Job.Pack("a")) },
 		"header malformed": func(q *Queue, tx kv.Tx) { tx.Set(q.Keys.Job.Pack("a"), []byte("junk")) },
-		"lease gone":       func(q *Queue, tx kv.Tx) { tx.ClearRange(q.Keys.Worker.Range()) },
+		"unknown state": func(q *Queue, tx kv.Tx) {
+			tx.Set(q.Keys.Job.Pack("b"), encodeHeader(&Job{ID: "b", State: Finished + 1}))
+		},
+		"no state": func(q *Queue, tx kv.Tx) { tx.Set(q.Keys.Job.Pack("b"), encodeHeader(&Job{ID: "b"})) },
+		"pending with a lock": func(q *Queue, tx kv.Tx) {
+			tx.Set(q.Keys.Job.Pack("b"), encodeHeader(&Job{ID: "b", State: Pending, Lock: Lock{"w", 1}}))
+		},
+		"lease gone": func(q *Queue, tx kv.Tx) { tx.ClearRange(q.Keys.Worker.Range()) },
 	} {
 		db, q := newQueue(t)
 		register(t, db, q, "w")
@@ -357,4 +364,31 @@ func TestFence(t *testing.T) {
 			}
 		}
 	}
+}
+
+// readings counts the reads of a reader.
+type readings struct {
+	kv.Reader
+	n int
+}
+
+func (r *readings) Get(key []byte) ([]byte, error) { r.n++; return r.Reader.Get(key) }
+
+func (r *readings) GetRange(at kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) {
+	r.n++
+	return r.Reader.GetRange(at, o)
+}
+
+// TestListInFewReads: a list of all jobs takes one read, and one that finds no others.
+func TestListInFewReads(t *testing.T) {
+	db, q := newQueue(t)
+	add(t, db, q, "a", "b", "c")
+	must(t, db, func(tx kv.Tx) (struct{}, error) {
+		r := &readings{Reader: tx}
+		list, err := q.List(r, Page{Limit: 10})
+		if len(list) != 3 || r.n != 2 {
+			t.Errorf("%d jobs in %d reads", len(list), r.n)
+		}
+		return struct{}{}, err
+	})
 }

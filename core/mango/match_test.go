@@ -120,6 +120,9 @@ func TestDocuments(t *testing.T) {
 		{`{"x.b":2}`, `{"x":{"a":1,"b":2}}`, true},
 		{`{"x\\.b":2}`, `{"x":{"b":2}}`, false},
 		{`{"x\\.b":2}`, `{"x.b":2}`, true},
+		// Fields below one path are each their own.
+		{`{"a.b.c":{"x":1,"y":2}}`, `{"a":{"b":{"c":{"x":1,"y":2}}}}`, true},
+		{`{"a.b.c":{"x":1,"y":2}}`, `{"a":{"b":{"c":{"x":2,"y":2}}}}`, false},
 		// An index leads into an array.
 		{`{"x.1":2}`, `{"x":[1,2]}`, true},
 		{`{"x.0":1}`, `{"x":[1,2]}`, true},
