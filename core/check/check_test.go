@@ -268,9 +268,8 @@ func (c *counting) Prefetch(keys [][]byte, _ []kv.Range) {
 func TestPrefetch(t *testing.T) {
 	b := newBench(t, 1, 4)
 	want := []string{string(twin.Pack(0, 0)), string(twin.Pack(0, 1))}
-	c := check.New(check.Options{Root: root, AtOnce: true, Sections: []check.Section{
-		{Space: pairs, Row: func(p *check.Page, _, _ []byte) { p.Prefetch([][]byte{[]byte(want[0]), []byte(want[1])}, nil) }},
-	}})
+	row := func(p *check.Page, _, _ []byte) { p.Prefetch([][]byte{twin.Pack(0, 0), twin.Pack(0, 1)}, nil) }
+	c := check.New(check.Options{Root: root, AtOnce: true, Sections: []check.Section{{Space: pairs, Row: row}}})
 	r := &counting{Reader: b.db.Present()}
 	if _, _, err := c.Step(r); err != nil || !slices.Equal(r.fetched, want) {
 		t.Errorf("read ahead are %q (%v), want %q", r.fetched, err, want)

@@ -58,7 +58,7 @@ func (f *finder) depend(a, b ast.Stmt) bool {
 	case *ast.ReturnStmt, *ast.BranchStmt:
 		return false
 	}
-	if f.guards(a) || f.guards(b) || f.exclude(a, b) {
+	if f.guards(a) || f.guards(b) || exclude(f.file.info, a, b) {
 		return false
 	}
 	one, other := f.touched(a), f.touched(b)
@@ -75,21 +75,17 @@ func (f *finder) depend(a, b ast.Stmt) bool {
 }
 
 // exclude reports whether two cases of a switch never both fit, or one is the default: then their order says nothing.
-func (f *finder) exclude(a, b ast.Stmt) bool {
+func exclude(info *types.Info, a, b ast.Stmt) bool {
 	one, is := a.(*ast.CaseClause)
 	if !is {
 		return false
 	}
 	other := b.(*ast.CaseClause)
-	return one.List == nil || other.List == nil ||
-		!slices.ContainsFunc(slices.Concat(one.List, other.List), f.overlaps)
-}
-
-// overlaps reports whether what fits a case could fit another one: it is neither a constant nor the name of a type
-// that is no interface.
-func (f *finder) overlaps(e ast.Expr) bool {
-	t := f.file.info.Types[e]
-	return t.Value == nil && !t.IsNil() && (!t.IsType() || types.IsInterface(t.Type))
+	overlaps := func(e ast.Expr) bool { // unless it is a constant, or the name of a type that is no interface
+		t := info.Types[e]
+		return t.Value == nil && !t.IsNil() && (!t.IsType() || types.IsInterface(t.Type))
+	}
+	return one.List == nil || other.List == nil || !slices.ContainsFunc(slices.Concat(one.List, other.List), overlaps)
 }
 
 func declares(s ast.Stmt) bool {
