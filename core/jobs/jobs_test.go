@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -391,4 +392,35 @@ func TestListInFewReads(t *testing.T) {
 		}
 		return struct{}{}, err
 	})
+}
+
+// TestAhead: of the ready jobs those before one are counted, by priority and then by id, up to a limit, and only if
+// there are more is that said. The keys, which all goroutines share, stay as they are.
+func TestAhead(t *testing.T) {
+	db, q := newQueue(t)
+	for i, id := range []string{"z", "y", "a", "b", "c"} {
+		must(t, db, func(tx kv.Tx) (struct{}, error) {
+			return struct{}{}, q.Add(tx, id, Schedule{Priority: tuple.Pack(min(i, 2))}, nil)
+		})
+	}
+	behind := q.Keys.Ready[:cap(q.Keys.Ready)]
+	before := slices.Clone(behind)
+	for i, id := range []string{"z", "y", "a", "b", "c"} {
+		for limit := range 7 {
+			must(t, db, func(tx kv.Tx) (struct{}, error) {
+				j, err := q.Get(tx, id)
+				if err != nil {
+					return struct{}{}, err
+				}
+				n, more, err := q.Keys.Ahead(tx, j, limit)
+				if n != min(i, limit) || more != (i > limit) {
+					t.Errorf("%d before %s, more: %v, up to %d", n, id, more, limit)
+				}
+				return struct{}{}, err
+			})
+		}
+	}
+	if !slices.Equal(before, behind) {
+		t.Error("the bytes behind a key were written")
+	}
 }
