@@ -409,3 +409,18 @@ func TestUnknownKey(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestNonsense: a key that does not take a text refuses nonsense by its own name, and stays as it was.
+func TestNonsense(t *testing.T) {
+	const nonsense = "no such value"
+	for _, k := range Replicator {
+		s := Default()
+		was := k.Get(&s)
+		switch err := s.Set(k.Name, nonsense); {
+		case err != nil && (k.Get(&s) != was || !strings.Contains(err.Error(), k.Name)):
+			t.Errorf("%s became %s: %v", k.Name, k.Get(&s), err)
+		case err == nil && k.Get(&s) != nonsense && !k.Secret:
+			t.Errorf("%s takes nonsense, and is %s", k.Name, k.Get(&s))
+		}
+	}
+}
