@@ -106,7 +106,8 @@ func TestHoldsAreValid(t *testing.T) {
 
 // TestStatsTellAll: what a run has counted is what the next one goes on from.
 func TestStatsTellAll(t *testing.T) {
-	i := replication.Info{ChangesPending: 9, CheckpointedSeq: "1", SourceSeq: "2", ThroughSeq: "3", SourceReadOnly: true}
+	i := replication.Info{ChangesPending: 9, SourceReadOnly: true}
+	i.CheckpointedSeq, i.SourceSeq, i.ThroughSeq = "1", "2", "3"
 	i.MissingChecked, i.MissingFound, i.DocsRead, i.DocsWritten = 1, 2, 3, 4
 	i.DocWriteFailures, i.BulkGetDocs, i.BulkGetAttempts = 5, 6, 7
 	s := StatsOf(i)

@@ -218,7 +218,8 @@ func TestPausesOfRefusals(t *testing.T) {
 	for i := range 12 {
 		z.used, z.trial, z.gap = true, 1, lastGap
 		z.refused()
-		if pause := z.until.Sub(z.now); pause != min(want, longestRefusal) || z.used || z.trial != 0 || z.gap != firstGap {
+		pause := z.until.Sub(z.now)
+		if pause != min(want, longestRefusal) || z.used || z.trial != 0 || z.gap != firstGap {
 			t.Errorf("refusal %d: a pause of %s, used %v, trial %d", i+1, pause, z.used, z.trial)
 		}
 		z.now = z.until.Add(-time.Second)
