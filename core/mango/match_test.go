@@ -213,3 +213,22 @@ func BenchmarkMatch(b *testing.B) {
 		}
 	}
 }
+
+// TestCutDocuments: a document that is cut off anywhere is refused, and one with a byte that no JSON has.
+func TestCutDocuments(t *testing.T) {
+	const text = `{"a":1,"b":{"c":[true,null,"x"]},"d":-1.5e3}`
+	s, err := Compile([]byte(`{"a":1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Match([]byte(text)); err != nil || !got {
+		t.Fatalf("the whole document: %v, %v", got, err)
+	}
+	for i := range len(text) {
+		for _, bad := range []string{text[:i], text[:i] + "\x01" + text[i:], text[:i] + "\x01" + text[i+1:]} {
+			if got, err := s.Match([]byte(bad)); err == nil {
+				t.Errorf("%q is read: %v", bad, got)
+			}
+		}
+	}
+}
