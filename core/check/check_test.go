@@ -282,6 +282,10 @@ func TestStepAfterFailure(t *testing.T) {
 	b := newBench(t, 5, 4)
 	b.do(func(tx kv.Tx) { tx.Clear(echo.Pack(3, 1)); tx.Add(sum, 1) })
 	for _, atOnce := range []bool{true, false} {
+		away := &counting{Reader: b.db.Present(), fails: 1}
+		if _, done, err := check.New(options(atOnce)).Step(away); done || !errors.Is(err, errRead) {
+			t.Errorf("the rows of a page cannot be read: done %v, %v", done, err)
+		}
 		for r := (&counting{}); r.reads >= r.fails; {
 			r = &counting{Reader: b.db.Present(), fails: r.fails + 1}
 			c := check.New(options(atOnce))
