@@ -231,6 +231,7 @@ type counting struct {
 	reads, fails int
 	gets         int // of the reads
 	longest      int // limit of a range
+	fetched      []string
 }
 
 func (c *counting) read() error {
@@ -264,12 +265,34 @@ func (c *counting) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error
 	return c.Reader.GetRange(r, o)
 }
 
+func (c *counting) Prefetch(keys [][]byte, _ []kv.Range) {
+	for _, key := range keys {
+		c.fetched = append(c.fetched, string(key))
+	}
+}
+
+// TestPrefetch: where everything is read at once, what a row names is read ahead for it.
+func TestPrefetch(t *testing.T) {
+	b := newBench(t, 1, 4)
+	want := []string{string(twin.Pack(0, 0)), string(twin.Pack(0, 1))}
+	row := func(p *check.Page, _, _ []byte) { p.Prefetch([][]byte{twin.Pack(0, 0), twin.Pack(0, 1)}, nil) }
+	c := check.New(check.Options{Root: root, AtOnce: true, Sections: []check.Section{{Space: pairs, Row: row}}})
+	r := &counting{Reader: b.db.Present()}
+	if _, _, err := c.Step(r); err != nil || !slices.Equal(r.fetched, want) {
+		t.Errorf("read ahead are %q (%v), want %q", r.fetched, err, want)
+	}
+}
+
 // TestStepAfterFailure: whichever read fails, the step says so or does without, and the check finds what it would
 // have found.
 func TestStepAfterFailure(t *testing.T) {
 	b := newBench(t, 5, 4)
 	b.do(func(tx kv.Tx) { tx.Clear(echo.Pack(3, 1)); tx.Add(sum, 1) })
 	for _, atOnce := range []bool{true, false} {
+		away := &counting{Reader: b.db.Present(), fails: 1}
+		if _, done, err := check.New(options(atOnce)).Step(away); done || !errors.Is(err, errRead) {
+			t.Errorf("the rows of a page cannot be read: done %v, %v", done, err)
+		}
 		for r := (&counting{}); r.reads >= r.fails; {
 			r = &counting{Reader: b.db.Present(), fails: r.fails + 1}
 			c := check.New(options(atOnce))

@@ -298,6 +298,10 @@ func TestCheck(t *testing.T) {
 		t.Error(err)
 	}
 	s = Default()
+	s.Replicator.Backoff.Min = s.Replicator.Backoff.Max
+	if err := s.Check(); err != nil {
+		t.Errorf("all penalties are alike: %v", err)
+	}
 	s.Replicator.Backoff.Min = s.Replicator.Backoff.Max + 1
 	if err := s.Check(); err == nil || !strings.Contains(err.Error(), "is above max_backoff_penalty_sec") {
 		t.Error(err)
@@ -403,5 +407,20 @@ func TestUnknownKey(t *testing.T) {
 	err := s.Set(&struct{}{}, "section", "three", "x")
 	if err == nil || err.Error() != "[section] three: no such key; known are one, two" {
 		t.Error(err)
+	}
+}
+
+// TestNonsense: a key that does not take a text refuses nonsense by its own name, and stays as it was.
+func TestNonsense(t *testing.T) {
+	const nonsense = "no such value"
+	for _, k := range Replicator {
+		s := Default()
+		was := k.Get(&s)
+		switch err := s.Set(k.Name, nonsense); {
+		case err != nil && (k.Get(&s) != was || !strings.Contains(err.Error(), k.Name)):
+			t.Errorf("%s became %s: %v", k.Name, k.Get(&s), err)
+		case err == nil && k.Get(&s) != nonsense && !k.Secret:
+			t.Errorf("%s takes nonsense, and is %s", k.Name, k.Get(&s))
+		}
 	}
 }

@@ -435,7 +435,7 @@ func (r *checkedRow) change() {
 }
 
 func (s Seq) stored() []byte {
-	b := binary.BigEndian.AppendUint16(bytes.Clone(s.Stamp.Transaction[:]), s.Stamp.User)
+	b := binary.BigEndian.AppendUint16(s.Stamp.Transaction[:], s.Stamp.User)
 	return binary.BigEndian.AppendUint32(b, s.Tie)
 }
 

@@ -127,7 +127,7 @@ type Database struct {
 
 // Validation checks an edit. It is given the revision that the edit replaces, nil if there is none, and whether the
 // edit is a replicated one. It refuses the edit with an *Error; any other error fails the transaction. It may change
-// the edit's body. It may Read the document, which is then as the edits before this one have left it.
+// the edit's body, and nothing else. It may Read the document, which is then as the edits before this one have left it.
 type Validation func(next, prev *Document, replicated bool) error
 
 // maxNameSize is CouchDB's limit.

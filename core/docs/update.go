@@ -365,11 +365,7 @@ func (b *batch) check(r *record, d, near *Document, replicated bool) (put func()
 	if err != nil || b.db.Validate == nil {
 		return put, err
 	}
-	prev := near
-	if prev != nil {
-		prev = prev.clone()
-	}
-	return put, b.db.Validate(d, prev, replicated)
+	return put, b.db.Validate(d, near, replicated)
 }
 
 // attached reads the leaves that have attachments.
@@ -430,13 +426,6 @@ func (b *batch) drop(r *record, superseded []revtree.LeafRev) error {
 
 func (d *Document) hasBlob(blob tuple.UUID) bool {
 	return slices.ContainsFunc(d.Attachments, func(a Attachment) bool { return a.Blob == blob })
-}
-
-// clone returns a copy that a validation may change.
-func (d *Document) clone() *Document {
-	c := *d
-	c.Body, c.Attachments = bytes.Clone(d.Body), slices.Clone(d.Attachments)
-	return &c
 }
 
 // newRev names the revision that d is when it replaces parent. Equal edits have equal names, as in

@@ -18,6 +18,7 @@ const (
 	Failed    Cause = "failed"             // it does not run again
 	Running   Cause = "running"            // a node runs it
 	Lost      Cause = "worker_lost"        // its node was given up, and the job is about to be queued again
+	Slowed    Cause = "slowed_down"        // a server has asked the node that runs it for fewer requests (429)
 	Stopping  Cause = "stopping"           // its run was asked to stop
 	Paused    Cause = "paused"             // by an operator
 	ByDoc     Cause = "paused_by_document" // its document says so
@@ -30,7 +31,6 @@ const (
 	Next      Cause = "next"               // no ready job stands before it
 	NoNode    Cause = "no_node"            // no node takes jobs
 	AllInUse  Cause = "slots_in_use"       // all slots of the nodes that take jobs are in use
-	Slowed    Cause = "slowed_down"        // a server has asked the node that runs it for fewer requests (429)
 	Throttled Cause = "throttled"          // its last crash came of answers 429
 	Crashed   Cause = "crashed_before"     // its last crash is not forgotten yet
 	Refused   Cause = "documents_refused"  // the target refused some and has not got them since

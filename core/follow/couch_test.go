@@ -117,6 +117,7 @@ const (
 	leavesOut fault = "leaves out"
 	missing   fault = "missing"
 	empty     fault = "empty"    // changes are answered with an object that has nothing
+	garbled   fault = "garbled"  // a document is cut off
 	lags      fault = "lags"     // the last of several documents is missing
 	unwon     fault = "unwon"    // a document is read before its winner has come
 	unfallen  fault = "unfallen" // a document is read as it was before the leaf that won was deleted
@@ -190,6 +191,9 @@ func (c *couch) read(op peer.ReadDocs, f fault) (got peer.DocsRead) {
 			}
 			if !d.Deleted {
 				d.Body = fmt.Appendf(nil, `{"_id":"%s","_rev":"%s",%s`, id, d.Rev, is.body[1:])
+			}
+			if f == garbled {
+				d.Body = []byte("{")
 			}
 		}
 		got.Docs = append(got.Docs, d)

@@ -308,3 +308,51 @@ func TestLaggingFeed(t *testing.T) {
 	w.settle(10 * time.Second)
 	w.expect("n2", jobstore.Pending, "")
 }
+
+// TestStateOfGarbledDocument: a document that is cut off when its state is to be written is told, and gets the state
+// once it can be read.
+func TestStateOfGarbledDocument(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	k := w.start()
+	w.settle(time.Minute)
+	w.fault = func(op peer.Op) fault {
+		if _, is := op.(peer.ReadDocs); is {
+			return garbled
+		}
+		return ""
+	}
+	w.complete("d")
+	w.settle(time.Minute)
+	if !slices.ContainsFunc(k.notes, func(n follow.Note) bool {
+		return n.What == "follow_states_failed" && n.Error == "malformed_response" &&
+			strings.HasPrefix(n.Text, `document "d" cannot be read`)
+	}) {
+		t.Errorf("notes %v", k.notes)
+	}
+	w.fault = nil
+	w.settle(6 * time.Minute)
+	w.expect("d", jobstore.Completed, "completed")
+}
+
+// TestLeaseOfTwoDatabases: a worker that others have given up drops all its runs, and follows the databases anew.
+func TestLeaseOfTwoDatabases(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	w.follow(
+		follow.Database{Section: "couch", Name: "reps", URL: "http://s/reps/"},
+		follow.Database{Section: "couch", Name: "more", URL: "http://s/more/"},
+		follow.Database{Section: "couch", Name: "most", URL: "http://s/most/"},
+	)
+	k := w.start()
+	w.settle(time.Minute)
+	runs := w.runs
+	if len(k.open) != 3 {
+		t.Fatalf("%d databases are followed", len(k.open))
+	}
+	w.perform(follow.Expire{Worker: "w1"})
+	w.settle(5 * time.Minute)
+	if len(k.open) != 3 || w.runs != runs+3 || !k.noted("follow_lease_lost") {
+		t.Errorf("%d databases are followed in %d runs, after %d before", len(k.open), w.runs, runs)
+	}
+}

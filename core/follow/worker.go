@@ -214,7 +214,7 @@ func (w *Worker) advance() {
 	if w.lease == live {
 		w.keep()
 	}
-	for _, r := range slices.Clone(w.runs) {
+	for _, r := range w.runs {
 		if w.draining {
 			r.end("", "")
 		}
@@ -369,8 +369,8 @@ func (w *Worker) loseLease(why string) {
 		return
 	}
 	w.note("follow_lease_lost", "", "", why)
-	for _, r := range slices.Clone(w.runs) {
-		r.drop()
+	for len(w.runs) > 0 {
+		w.runs[0].drop()
 	}
 	w.lease, w.asks, w.others = none, nil, nil
 	w.left = append(w.left, w.name)

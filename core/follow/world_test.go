@@ -83,9 +83,13 @@ func (w *world) do(f func(tx kv.Tx) error) {
 func (w *world) follow(list ...follow.Database) {
 	w.t.Helper()
 	w.list = list
-	w.made++
+	instances := make([]tuple.UUID, len(list))
+	for i := range instances {
+		w.made++
+		instances[i][0] = w.made
+	}
 	w.do(func(tx kv.Tx) error {
-		_, _, err := follow.Follow(tx, w.store, list, []tuple.UUID{{w.made}}, w.now)
+		_, _, err := follow.Follow(tx, w.store, list, instances, w.now)
 		return err
 	})
 	for _, k := range w.workers {

@@ -1,9 +1,13 @@
 package forecast
 
 import (
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"couchrelay/core/schedule"
 )
 
 // TestFindings: which findings there are, with ! for warnings, and which better values they name.
@@ -105,22 +109,55 @@ func TestBetterIsBetter(t *testing.T) {
 	}
 }
 
-// TestSays: the numbers are in the text.
+// TestSays: what operators read of queues of all kinds, word by word, is in testdata/says.txt.
 func TestSays(t *testing.T) {
-	s, q := world(500, 20, 980_000, []int64{200, 100, 50}, []int64{2000, 5000, 3000})
-	q.OneShots = 100
-	list, _ := Findings(s, q)
-	for i, want := range []string{
-		"Priorities are remembered for 50m, and a full turn of all jobs takes 6h56m: a ratio of 0.12.",
-		"a gets 61.9 % of the slots, where its 200 shares stand for 57.1 %;",
-		"Jobs of c wait for 6h56m between two turns, some up to 7h29m, and run for 9m: 3.39 turns a day.",
-		"1,371 jobs start in an hour. With 5s until a run copies, that takes 0.4 % of all running time.",
-		"Use counts for 2m on the average, and is forgotten after 27m.",
-		"100 jobs are one-shots, which keep their slots until they are done: they may hold 20.0 % of the slots",
+	var got strings.Builder
+	stride, err := schedule.ParsePolicy("stride") // for simulations only
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		keys         string // of [replicator]
+		policy       schedule.Policy
+		shares, jobs []int64
+		shots        int64
+	}{
+		{"priority_coeff=0.98", schedule.FairShare, []int64{200, 100, 50}, []int64{2000, 5000, 3000}, 100},
+		{"priority_coeff=0.9999", schedule.FairShare, []int64{100, 50}, []int64{2000, 5000}, 500},
+		{"", schedule.Tags, []int64{1000, 1}, []int64{2000, 1000}, 0},
+		{"", stride, []int64{1000, 1}, []int64{2000, 1000}, 0},
+		{"", schedule.FIFO, []int64{100, 50}, []int64{2000, 4000}, 0},
+		{"max_jobs=0", schedule.FairShare, []int64{100}, []int64{5}, 0},
+		{"max_churn=0", schedule.FairShare, []int64{100}, []int64{501}, 0},
+		{"", schedule.FairShare, []int64{100, 50}, []int64{200, 300}, 500},
+		{"interval=1s max_churn=50", schedule.FairShare, []int64{100}, []int64{2000}, 0},
+		{"min_run_time_sec=3600", schedule.FairShare, []int64{100}, []int64{2000}, 0},
+		{"max_jobs=50 max_churn=50 priority_coeff=0.98", schedule.FairShare, []int64{100, 100}, []int64{900, 40}, 0},
+		{"usage_interval=1800000 priority_coeff=0.98", schedule.FairShare, []int64{100}, []int64{1000}, 0},
 	} {
-		if !strings.HasPrefix(list[i].Says, want) {
-			t.Errorf("%s: %s", list[i].Name, list[i].Says)
+		s, q := world(500, 20, 0, c.shares, c.jobs)
+		s.Replicator.Sharing.Policy, q.OneShots = c.policy, c.shots
+		for _, pair := range strings.Fields(c.keys) {
+			key, value, _ := strings.Cut(pair, "=")
+			if err := s.Set(key, value); err != nil {
+				t.Fatal(err)
+			}
 		}
+		fmt.Fprintf(&got, "# %v %s: shares %v of jobs %v, %d one-shots\n", c.policy, c.keys, c.shares, c.jobs, c.shots)
+		list, _ := Findings(s, q)
+		for _, f := range list {
+			fmt.Fprintf(&got, "%s, %s = %s: %s\n", f.Name, f.Key, f.Value, f.Says)
+			for _, b := range f.Better {
+				fmt.Fprintf(&got, "\t%s = %s: %s\n", b.Key, b.Value, b.Then)
+			}
+		}
+	}
+	want, err := os.ReadFile("testdata/says.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.String() != string(want) {
+		t.Errorf("got\n%s\nwant\n%s", got.String(), want)
 	}
 }
 

@@ -72,7 +72,7 @@ func readData(p *check.Page, k Keys, j *Job) bool {
 		if n == 0 {
 			j.Data = plain
 		} else {
-			j.Data = append(bytes.Clone(j.Data), plain...)
+			j.Data = append(j.Data, plain...)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -265,7 +266,14 @@ func TestAuditFinds(t *testing.T) {
 		"counter missing":  func(q *Queue, tx kv.Tx) { tx.ClearRange(q.Keys.Count.Range()) },
 		"header gone":      func(q *Queue, tx kv.Tx) { tx.Clear(q.Keys.Job.Pack("a")) },
 		"header malformed": func(q *Queue, tx kv.Tx) { tx.Set(q.Keys.Job.Pack("a"), []byte("junk")) },
-		"lease gone":       func(q *Queue, tx kv.Tx) { tx.ClearRange(q.Keys.Worker.Range()) },
+		"unknown state": func(q *Queue, tx kv.Tx) {
+			tx.Set(q.Keys.Job.Pack("b"), encodeHeader(&Job{ID: "b", State: Finished + 1}))
+		},
+		"no state": func(q *Queue, tx kv.Tx) { tx.Set(q.Keys.Job.Pack("b"), encodeHeader(&Job{ID: "b"})) },
+		"pending with a lock": func(q *Queue, tx kv.Tx) {
+			tx.Set(q.Keys.Job.Pack("b"), encodeHeader(&Job{ID: "b", State: Pending, Lock: Lock{"w", 1}}))
+		},
+		"lease gone": func(q *Queue, tx kv.Tx) { tx.ClearRange(q.Keys.Worker.Range()) },
 	} {
 		db, q := newQueue(t)
 		register(t, db, q, "w")
@@ -356,5 +364,63 @@ func TestFence(t *testing.T) {
 				t.Errorf("%s: %v, want %v", name, err, c.want)
 			}
 		}
+	}
+}
+
+// readings counts the reads of a reader.
+type readings struct {
+	kv.Reader
+	n int
+}
+
+func (r *readings) Get(key []byte) ([]byte, error) { r.n++; return r.Reader.Get(key) }
+
+func (r *readings) GetRange(at kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) {
+	r.n++
+	return r.Reader.GetRange(at, o)
+}
+
+// TestListInFewReads: a list of all jobs takes one read, and one that finds no others.
+func TestListInFewReads(t *testing.T) {
+	db, q := newQueue(t)
+	add(t, db, q, "a", "b", "c")
+	must(t, db, func(tx kv.Tx) (struct{}, error) {
+		r := &readings{Reader: tx}
+		list, err := q.List(r, Page{Limit: 10})
+		if len(list) != 3 || r.n != 2 {
+			t.Errorf("%d jobs in %d reads", len(list), r.n)
+		}
+		return struct{}{}, err
+	})
+}
+
+// TestAhead: of the ready jobs those before one are counted, by priority and then by id, up to a limit, and only if
+// there are more is that said. The keys, which all goroutines share, stay as they are.
+func TestAhead(t *testing.T) {
+	db, q := newQueue(t)
+	for i, id := range []string{"z", "y", "a", "b", "c"} {
+		must(t, db, func(tx kv.Tx) (struct{}, error) {
+			return struct{}{}, q.Add(tx, id, Schedule{Priority: tuple.Pack(min(i, 2))}, nil)
+		})
+	}
+	behind := q.Keys.Ready[:cap(q.Keys.Ready)]
+	before := slices.Clone(behind)
+	for i, id := range []string{"z", "y", "a", "b", "c"} {
+		for limit := range 7 {
+			must(t, db, func(tx kv.Tx) (struct{}, error) {
+				j, err := q.Get(tx, id)
+				if err != nil {
+					return struct{}{}, err
+				}
+				n, more, err := q.Keys.Ahead(tx, j, limit)
+				if n != min(i, limit) || more != (i > limit) {
+					t.Errorf("%d before %s, more: %v, up to %d", n, id, more, limit)
+				}
+				return struct{}{}, err
+			})
+		}
+	}
+	if !slices.Equal(before, behind) {
+		t.Error("the bytes behind a key were written")
 	}
 }

@@ -36,7 +36,7 @@ type checking struct {
 	docs *docs.Store
 
 	counts, weights map[string]int64 // by account
-	stored          map[string]int64 // of both counters, by key
+	stored          map[string]int64 // of both counters, by account
 	// missing is by how much the rows of labels differ from what the jobs say, by the key of the tally.
 	missing map[string]int64
 	groups  [2]tallied // of all jobs, and of those of a database
@@ -305,16 +305,15 @@ func (c *checking) spec(p *check.Page, key, value []byte) {
 	if !c.belongs(p, key, id) || !opens || n != 0 {
 		return
 	}
-	text := bytes.Clone(plain)
 	for i := int64(1); ; i++ {
 		next := c.k.Spec.Pack(id, i)
 		part, ok := p.Plain(next, p.Get(next))
 		if !ok {
 			break
 		}
-		text = append(text, part...)
+		plain = append(plain, part...)
 	}
-	if _, err := spec.Decode(text); err != nil {
+	if _, err := spec.Decode(plain); err != nil {
 		p.Report(key, fmt.Sprintf("the replication of job %q cannot be read", id))
 	}
 }

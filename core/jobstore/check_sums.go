@@ -25,25 +25,18 @@ func (c *checking) number(space tuple.Subspace) func(p *check.Page, key, value [
 		if len(value) != 8 {
 			p.Report(key, "a number has 8 bytes")
 		}
-		p.Later(func() { c.stored[string(key)] = kv.Counter(value) })
+		p.Later(func() { c.stored[account] = kv.Counter(value) })
 	}
 }
 
 // accounts compares numbers of accounts with their jobs.
 func (c *checking) accounts(p *check.Page, space tuple.Subspace, want map[string]int64, what string) {
-	for _, account := range slices.Sorted(maps.Keys(want)) {
-		key := string(space.Pack(account))
-		if _, has := c.stored[key]; !has {
-			c.stored[key] = 0
-		}
+	for account := range want { // order does not matter: sorted below
+		c.stored[account] += 0
 	}
-	for _, key := range slices.Sorted(maps.Keys(c.stored)) {
-		var account string
-		if space.Scan([]byte(key), &account) != nil {
-			continue
-		}
-		got, n := c.stored[key], want[account]
-		p.Sum([]byte(key), got, n,
+	for _, account := range slices.Sorted(maps.Keys(c.stored)) {
+		got, n := c.stored[account], want[account]
+		p.Sum(space.Pack(account), got, n,
 			fmt.Sprintf("account %q has %d %s by its number, and %d by its jobs", account, got, what, n))
 	}
 	clear(c.stored)

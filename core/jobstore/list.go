@@ -27,9 +27,9 @@ type Filter struct {
 // StatesOf are the states of jobs that a list may have.
 func StatesOf(documents bool) []State {
 	if documents {
-		return append(slices.Clone(activeStates), overStates...)
+		return slices.Concat(activeStates, overStates)
 	}
-	return slices.Clone(activeStates)
+	return activeStates
 }
 
 var (

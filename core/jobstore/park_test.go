@@ -305,17 +305,6 @@ func TestLiftedAtOnce(t *testing.T) {
 	}
 }
 
-func TestHoldsRefused(t *testing.T) {
-	for _, e := range []Hold{
-		{}, {Database: "_replicator", Server: "h"}, {Database: "orders"}, {Server: "http://h"}, {Server: "h/db"},
-		{Server: "u@h"}, {Server: "h:99999"}, {Server: "h:"}, {Server: "a b"}, {Server: "h/"},
-	} {
-		if e.Validate() == nil {
-			t.Errorf("%+v is taken", e)
-		}
-	}
-}
-
 // TestServers: a hold without a port means all ports, and one with a port that port only. What is no URL is on no
 // server.
 func TestServers(t *testing.T) {

@@ -1,9 +1,11 @@
 package jobstore
 
 import (
+	"slices"
 	"testing"
 	"time"
 
+	"couchrelay/core/instant"
 	"couchrelay/core/kv"
 )
 
@@ -39,5 +41,34 @@ func TestWaited(t *testing.T) {
 	want("after a crash", b.accept(), 0, false)
 	if _, known := (&Record{}).Waited(); known {
 		t.Error("without a history it is known")
+	}
+}
+
+// TestWaitedByHistory: a history of two events is enough, and the one before the start says whether the job waited for
+// its turn.
+func TestWaitedByHistory(t *testing.T) {
+	events := func(types ...string) (list []Event) {
+		for i, name := range types {
+			list = append(list, Event{Type: name, At: instant.Time(100 - i)})
+		}
+		return list
+	}
+	for _, before := range []string{"added", "pending", "resumed", "retried", "crashed", "started", "paused", "held"} {
+		waits := slices.Contains([]string{"added", "pending", "resumed", "retried"}, before)
+		want := map[bool]time.Duration{true: time.Microsecond}[waits]
+		if d, known := (&Record{History: events("started", before)}).Waited(); d != want || known != waits {
+			t.Errorf("started after %s: %s, %v", before, d, known)
+		}
+		if _, known := (&Record{History: events("pending", before)}).Waited(); known {
+			t.Errorf("pending after %s: it is known", before)
+		}
+		if _, known := (&Record{History: events(before)}).Waited(); known {
+			t.Errorf("only %s: it is known", before)
+		}
+	}
+	late := events("added", "started")
+	slices.Reverse(late)
+	if d, known := (&Record{History: late}).Waited(); d != 0 || !known {
+		t.Errorf("a clock that went back: %s, %v", d, known)
 	}
 }

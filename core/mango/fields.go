@@ -1,10 +1,6 @@
 package mango
 
-import (
-	"strconv"
-
-	"couchrelay/core/ejson"
-)
+import "couchrelay/core/ejson"
 
 // Fields are some fields of documents.
 type Fields struct{ paths []fieldPath }
@@ -43,26 +39,16 @@ func put(in ejson.Value, path []string, v ejson.Value) ejson.Value {
 	if len(path) == 0 {
 		return v
 	}
-	switch in.Kind {
-	case ejson.Object:
-		for i, m := range in.Members {
-			if m.Name == path[0] {
-				members := append([]ejson.Member{}, in.Members...)
-				members[i].Value = put(m.Value, path[1:], v)
-				return ejson.Value{Kind: ejson.Object, Members: members}
-			}
-		}
-		below := put(ejson.Value{Kind: ejson.Object}, path[1:], v)
-		members := append(in.Members[:len(in.Members):len(in.Members)], ejson.Member{Name: path[0], Value: below})
-		return ejson.Value{Kind: ejson.Object, Members: members}
-	case ejson.Array: // a whole array was asked for before, and has the element
-		i, err := strconv.Atoi(path[0])
-		if err != nil || i < 0 || i >= len(in.Elems) {
+	if in.Kind != ejson.Object {
+		return in // it was asked for as a whole before, and has what is below
+	}
+	for i, m := range in.Members {
+		if m.Name == path[0] {
+			in.Members[i].Value = put(m.Value, path[1:], v)
 			return in
 		}
-		elems := append([]ejson.Value{}, in.Elems...)
-		elems[i] = put(elems[i], path[1:], v)
-		return ejson.Value{Kind: ejson.Array, Elems: elems}
 	}
+	below := put(ejson.Value{Kind: ejson.Object}, path[1:], v)
+	in.Members = append(in.Members, ejson.Member{Name: path[0], Value: below})
 	return in
 }

@@ -120,6 +120,9 @@ func TestDocuments(t *testing.T) {
 		{`{"x.b":2}`, `{"x":{"a":1,"b":2}}`, true},
 		{`{"x\\.b":2}`, `{"x":{"b":2}}`, false},
 		{`{"x\\.b":2}`, `{"x.b":2}`, true},
+		// Fields below one path are each their own.
+		{`{"a.b.c":{"x":1,"y":2}}`, `{"a":{"b":{"c":{"x":1,"y":2}}}}`, true},
+		{`{"a.b.c":{"x":1,"y":2}}`, `{"a":{"b":{"c":{"x":2,"y":2}}}}`, false},
 		// An index leads into an array.
 		{`{"x.1":2}`, `{"x":[1,2]}`, true},
 		{`{"x.0":1}`, `{"x":[1,2]}`, true},
@@ -207,6 +210,25 @@ func BenchmarkMatch(b *testing.B) {
 	for b.Loop() {
 		if ok, err := s.Match(doc); !ok || err != nil {
 			b.Fatal(ok, err)
+		}
+	}
+}
+
+// TestCutDocuments: a document that is cut off anywhere is refused, and one with a byte that no JSON has.
+func TestCutDocuments(t *testing.T) {
+	const text = `{"a":1,"b":{"c":[true,null,"x"]},"d":-1.5e3}`
+	s, err := Compile([]byte(`{"a":1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Match([]byte(text)); err != nil || !got {
+		t.Fatalf("the whole document: %v, %v", got, err)
+	}
+	for i := range len(text) {
+		for _, bad := range []string{text[:i], text[:i] + "\x01" + text[i:], text[:i] + "\x01" + text[i+1:]} {
+			if got, err := s.Match([]byte(bad)); err == nil {
+				t.Errorf("%q is read: %v", bad, got)
+			}
 		}
 	}
 }

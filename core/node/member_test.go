@@ -457,3 +457,23 @@ func TestWindowOfAcceptors(t *testing.T) {
 		t.Errorf("beside one in maintenance the window is %d", got)
 	}
 }
+
+// TestMembersBeingGivenAway: a node whose jobs are being given to others is told so until all are.
+func TestMembersBeingGivenAway(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(3, true)
+	n := w.start("n", nil)
+	w.pass(5 * time.Second)
+	for _, expired := range []bool{false, true, true} {
+		w.do(func(tx kv.Tx) error {
+			list, err := Members(tx, w.s)
+			if len(list) != 1 || list[0].Worker != n.cfg.Worker || list[0].Expired != expired {
+				t.Errorf("members %+v, want one with Expired %v", list, expired)
+			}
+			if err == nil {
+				_, err = w.s.Jobs.Expire(tx, n.cfg.Worker, nil, 1)
+			}
+			return err
+		})
+	}
+}

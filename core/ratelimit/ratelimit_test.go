@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -246,5 +247,23 @@ func TestPauses(t *testing.T) {
 	}
 	if got := l.Pauses(now.Add(time.Hour)); len(got) != 0 {
 		t.Errorf("an hour later: %v", got)
+	}
+}
+
+// TestOrderOfPauses: keys are told in the order of their endpoints, and then of their methods.
+func TestOrderOfPauses(t *testing.T) {
+	l, keys := &Limiter{}, []Key{}
+	for _, endpoint := range []string{"http://b/", "http://a/", "http://c/"} {
+		for _, method := range []string{"POST", "GET", "PUT"} {
+			k := Key{endpoint, method}
+			l.Failure(k, start, 0)
+			keys = append(keys, k)
+		}
+	}
+	slices.SortFunc(keys, func(a, b Key) int { return strings.Compare(a.Endpoint+a.Method, b.Endpoint+b.Method) })
+	for i, kept := range l.Pauses(start) {
+		if kept.Key != keys[i] {
+			t.Errorf("%v stands where %v should", kept.Key, keys[i])
+		}
 	}
 }

@@ -1,6 +1,9 @@
 package reach
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestDetours(t *testing.T) {
 	const text = "db.test:443:10.0.0.1:8443, *.cloud.test:443:proxy:9000, V6.Test:80:[fd00::1]:5984"
@@ -24,6 +27,10 @@ func TestDetours(t *testing.T) {
 		if got, found := ds.Find(c.host, c.port); got != c.want || found != (c.want != "") {
 			t.Errorf("%s port %d: %q", c.host, c.port, got)
 		}
+	}
+	_, err = ParseDetours("a.test:1:b.test:1, x, y")
+	if err == nil || !strings.HasSuffix(err.Error(), `; "x" is none`) {
+		t.Errorf("the mistake is not named: %v", err)
 	}
 	for _, text := range []string{"", "a.test", "a.test:443", "a.test:443:b.test", "a.test:443:b.test:0",
 		"a.test::b.test:1", "10.0.0.1:443:b.test:1", "[::1]:443:b.test:1", "*:443:b.test:1",

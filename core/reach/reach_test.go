@@ -161,6 +161,9 @@ func TestMistakes(t *testing.T) {
 			t.Errorf("%q is read as %q, %v", text, rs, err)
 		}
 	}
+	if _, err := ParseRules("a.test, b c, d.test"); err == nil || !strings.HasSuffix(err.Error(), `; "b c" is none`) {
+		t.Errorf("the mistake is not named: %v", err)
+	}
 	if rs, err := ParseRules("  "); rs != nil || err != nil {
 		t.Errorf("%v, %v", rs, err)
 	}

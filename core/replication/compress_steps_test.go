@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -189,5 +190,42 @@ func TestSmooth(t *testing.T) {
 		whole.smooth(&call{throttled: throttled{answers: 1}}, works) ||
 		(&group{parted: true}).smooth(&call{}, works) {
 		t.Error("a write that failed, or was in parts, tells how fast a line is")
+	}
+}
+
+// TestOfEncoding: what a target or something on the way may answer for the encoding alone has the write repeated as it
+// is; a refusal of the user, a missing database or no connection has not.
+func TestOfEncoding(t *testing.T) {
+	for kind := peer.Status; kind <= peer.Denied; kind++ {
+		for status := range 600 {
+			want := kind == peer.Broken || kind == peer.TimedOut || kind == peer.Malformed
+			if kind == peer.Status {
+				want = slices.Contains([]int{400, 408, 411, 415}, status) || status >= 500
+			}
+			if got := ofEncoding(&peer.Failure{Kind: kind, Status: status}); got != want {
+				t.Errorf("%v %d: %v", kind, status, got)
+			}
+		}
+	}
+}
+
+// TestPausesOfRefusals: compression pauses for twice as long after each refusal, up to the longest pause, and a write
+// that was under way when the pause began counts for no other.
+func TestPausesOfRefusals(t *testing.T) {
+	z := compression{Run: New(Plan{Options: Options{Workers: 1, Connections: 4}}), gap: firstGap}
+	z.now = 1_000_000
+	want := forceAfter
+	for i := range 12 {
+		z.used, z.trial, z.gap = true, 1, lastGap
+		z.refused()
+		pause := z.until.Sub(z.now)
+		if pause != min(want, longestRefusal) || z.used || z.trial != 0 || z.gap != firstGap {
+			t.Errorf("refusal %d: a pause of %s, used %v, trial %d", i+1, pause, z.used, z.trial)
+		}
+		z.now = z.until.Add(-time.Second)
+		if z.refused(); z.until.Sub(z.now) != min(want, longestRefusal) {
+			t.Errorf("refusal %d, again: a pause of %s", i+1, z.until.Sub(z.now))
+		}
+		z.now, want = z.until, min(2*want, 2*longestRefusal)
 	}
 }

@@ -41,9 +41,16 @@ func TestRunBeforeStillStops(t *testing.T) {
 	}
 }
 
-// TestRunBeforeWasBehind: the run before writes its last checkpoint over a newer one of this run, which is idle.
-// The next run would begin there, so this one writes its own again, once.
-func TestRunBeforeWasBehind(t *testing.T) {
+// TestRunBeforeWritesOverIdleRun: the run before writes its last checkpoint over one of this run, which is idle. The
+// next run would begin there, so this one writes its own again, once, if that was newer.
+func TestRunBeforeWritesOverIdleRun(t *testing.T) {
+	for seq, writes := range map[peer.Seq]int{`"1-opaque"`: 2, `"2-opaque"`: 0} {
+		runBeforeWrites(t, seq, writes)
+	}
+}
+
+func runBeforeWrites(t *testing.T, seq peer.Seq, writes int) {
+	t.Helper()
 	w := newWorld(t)
 	w.plan.Continuous = true
 	w.fill(2)
@@ -53,8 +60,8 @@ func TestRunBeforeWasBehind(t *testing.T) {
 	}
 	for side := range w.dbs {
 		log := w.logOn(peer.Side(side))
-		log.SessionID, log.SourceLastSeq = "before", `"1-opaque"`
-		before := checkpoint.Entry{SessionID: "before", RecordedSeq: `"1-opaque"`}
+		log.SessionID, log.SourceLastSeq = "before", seq
+		before := checkpoint.Entry{SessionID: "before", RecordedSeq: seq}
 		log.History = slices.Insert(log.History, 0, before)
 		w.dbs[side].local["four"] = localDoc{w.dbs[side].local["four"].rev + 1, log.Encode(false)}
 	}
@@ -68,8 +75,8 @@ func TestRunBeforeWasBehind(t *testing.T) {
 		}
 	}
 	w.calls = slices.DeleteFunc(w.calls, func(c string) bool { return !strings.HasPrefix(c, "put") })
-	if len(w.calls) != 2 {
-		t.Errorf("the run writes %q", w.calls)
+	if len(w.calls) != writes {
+		t.Errorf("over a checkpoint at %s the run writes %q", seq, w.calls)
 	}
 }
 

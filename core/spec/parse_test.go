@@ -221,6 +221,8 @@ func TestRefusals(t *testing.T) {
 		{`"create_target":"true",` + ends, "bad_request", "parameter `create_target` must be a boolean"},
 		{`"create_target_params":[],` + ends, "bad_request", "parameter `create_target_params` must be a JSON object"},
 		{`"create_target_params":{"q":[1]},` + ends, "bad_request", "parameter `create_target_params` must have"},
+		{`"create_target_params":{"q":{}},` + ends, "bad_request", "parameter `create_target_params` must have"},
+		{`"create_target_params":{"q":null},` + ends, "bad_request", "parameter `create_target_params` must have"},
 		{`"winning_revs_only":0,` + ends, "bad_request", "parameter `winning_revs_only` must be a boolean"},
 		{`"use_checkpoints":"false",` + ends, "bad_request", "parameter `use_checkpoints` must be a boolean"},
 		{`"use_bulk_get":"x",` + ends, "bad_request", "parameter `use_bulk_get` must be a boolean"},

@@ -80,6 +80,15 @@ func TestOperators(t *testing.T) {
 		}},
 		{"swap", "func f(n int) int {\nn++\nn *= 2\ncall()\nreturn n\n}", []string{"n++ n *= 2 => n *= 2 n++"}},
 		{"swap", "func f(n func() int) {\na := n()\nb := n()\n_, _ = a, b\n}", nil}, // the order does not matter
+		{"swap", "func f(n int) {\nswitch n {\ncase 1:\ncall()\ncase 2:\ncall()\n}\n}", nil},
+		{"swap", "func f(n int) {\nswitch {\ncase n < 2:\ncall()\ndefault:\ncall()\n}\n}", nil},
+		{"swap", "func f(n int) {\nswitch {\ncase n < 2:\ncall()\ncase n < 3:\n}\n}", []string{
+			"case n < 2: call() case n < 3: => case n < 3: case n < 2: call()",
+		}},
+		{"swap", "func f(v any) {\nswitch v.(type) {\ncase int:\ncall()\ncase string, nil:\ncall()\n}\n}", nil},
+		{"swap", "func f(v any) {\nswitch v.(type) {\ncase error:\nv = 1\ncase *int:\nv = 2\n}\n}", []string{
+			"case error: v = 1 case *int: v = 2 => case *int: v = 2 case error: v = 1",
+		}},
 		{"other-name", "type s struct{ a, b int; c string }\n\nfunc f(x s) int {\nreturn x.a\n}", []string{
 			"return x.a => return x.b",
 		}},

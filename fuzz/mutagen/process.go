@@ -31,15 +31,16 @@ type program struct {
 	overtime bool // it was ended
 }
 
-// run runs the program on one processor, with more memory and less time than usual for its garbage. The error is
-// about the command, not about the program's failure.
+// run runs the program on one processor, with more memory and less time than usual for its garbage, but not so much
+// that a busy machine, which is late to collect it, comes near the bounds. The error is about the command, not about
+// the program's failure.
 func (p *program) run(ctx context.Context, b bounds) error {
 	limited, cancel := context.WithTimeout(ctx, b.wall)
 	defer cancel()
 	script := fmt.Sprintf(`ulimit -v %d && ulimit -t %d && exec "$0" "$@"`, b.memory, int(b.cpu.Seconds())+1)
 	command := exec.CommandContext(limited, "sh", append([]string{"-c", script}, p.args...)...)
 	command.Dir = p.dir
-	command.Env = append(append(os.Environ(), "GOMAXPROCS=1", "GOGC=400"), p.env...)
+	command.Env = append(append(os.Environ(), "GOMAXPROCS=1", "GOGC=400", "GOMEMLIMIT=1GiB"), p.env...)
 	var output bytes.Buffer
 	command.Stdout, command.Stderr = &output, &output
 	command.WaitDelay = time.Second

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"slices"
 )
 
 // statements finds statements and cases that can be left out, and neighbours that can change places.
@@ -57,7 +58,7 @@ func (f *finder) depend(a, b ast.Stmt) bool {
 	case *ast.ReturnStmt, *ast.BranchStmt:
 		return false
 	}
-	if f.guards(a) || f.guards(b) {
+	if f.guards(a) || f.guards(b) || exclude(f.file.info, a, b) {
 		return false
 	}
 	one, other := f.touched(a), f.touched(b)
@@ -71,6 +72,20 @@ func (f *finder) depend(a, b ast.Stmt) bool {
 		}
 	}
 	return false
+}
+
+// exclude reports whether two cases of a switch never both fit, or one is the default: then their order says nothing.
+func exclude(info *types.Info, a, b ast.Stmt) bool {
+	one, is := a.(*ast.CaseClause)
+	if !is {
+		return false
+	}
+	other := b.(*ast.CaseClause)
+	overlaps := func(e ast.Expr) bool { // unless it is a constant, or the name of a type that is no interface
+		t := info.Types[e]
+		return t.Value == nil && !t.IsNil() && (!t.IsType() || types.IsInterface(t.Type))
+	}
+	return one.List == nil || other.List == nil || !slices.ContainsFunc(slices.Concat(one.List, other.List), overlaps)
 }
 
 func declares(s ast.Stmt) bool {

@@ -107,3 +107,17 @@ func TestBounds(t *testing.T) {
 		t.Errorf("%v, failed: %v", err, fine.failed)
 	}
 }
+
+// A suite that needs more without damage than it may have is no judge of mutants: it would fail for each.
+func TestBaselineWithinBounds(t *testing.T) {
+	t.Parallel()
+	m := fixture(t, map[string]string{
+		"p.go": "package p\n\nfunc F() int { return 1 }\n",
+		"p_test.go": "package p\n\nimport \"testing\"\n\nvar all []byte\n\n" +
+			"func TestF(t *testing.T) {\nall = make([]byte, 5<<30)\n_ = F()\n}\n",
+	})
+	l, _ := newLab(t, m, t.TempDir())
+	if err := l.baseline(t.Context()); err == nil || !strings.Contains(err.Error(), "fails without damage") {
+		t.Errorf("a suite of five gigabytes: %v", err)
+	}
+}

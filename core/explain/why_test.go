@@ -1,0 +1,53 @@
+package explain
+
+import (
+	"slices"
+	"testing"
+
+	"couchrelay/core/jobs"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/ratelimit"
+)
+
+// TestCausesInTheirOrder: all that keeps a job from running is told, and each thing in its place.
+func TestCausesInTheirOrder(t *testing.T) {
+	refused := jobstore.View{Refused: 1}
+	paused := jobstore.Control{Pause: &jobstore.Pause{By: "op"}, PausedByDocument: true,
+		Parking: jobstore.Parking{HeldBy: "server:gone", WaitsFor: "other"}}
+	for name, c := range map[string]struct {
+		e    Explanation
+		job  jobs.State
+		rec  jobstore.Record
+		want []Cause
+	}{
+		"a run that is to stop": {
+			Explanation{Holds: []jobstore.Hold{{Server: "a"}}, View: refused, Problem: &Problem{},
+				Endpoint: [2]Endpoint{1: {Limiter: make([]ratelimit.Kept, 1)}}},
+			jobs.Running, jobstore.Record{State: jobstore.Running, Control: paused},
+			[]Cause{Running, Lost, Slowed, Stopping, Paused, ByDoc, Held, Lifted, Waits, Crashed, Refused},
+		},
+		"after a crash": {
+			Explanation{Due: 5, Position: &Position{Ahead: 1}, Problem: &Problem{}},
+			jobs.Pending, jobstore.Record{State: jobstore.Crashing, Throttled: true},
+			[]Cause{Backoff, Queued, NoNode, Throttled},
+		},
+		"behind others": {
+			Explanation{Due: 5, Position: &Position{Ahead: 1}, Slots: Slots{MaxJobs: 2}},
+			jobs.Pending, jobstore.Record{State: jobstore.Pending}, []Cause{Returning, Queued, AllInUse},
+		},
+		"before all others": {
+			Explanation{Position: &Position{}, Slots: Slots{MaxJobs: 2, Free: 1}},
+			jobs.Pending, jobstore.Record{State: jobstore.Pending}, []Cause{Next},
+		},
+		"completed": {
+			Explanation{View: refused, Problem: &Problem{}},
+			jobs.Finished, jobstore.Record{State: jobstore.Completed, Control: paused}, []Cause{Completed, Refused},
+		},
+		"failed": {Explanation{}, jobs.Finished, jobstore.Record{State: jobstore.Failed}, []Cause{Failed}},
+	} {
+		x := explaining{Explanation: &c.e, job: &jobs.Job{State: c.job}, rec: &c.rec}
+		if x.why(); !slices.Equal(x.Why, c.want) {
+			t.Errorf("%s: %q, want %q", name, x.Why, c.want)
+		}
+	}
+}

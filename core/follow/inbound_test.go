@@ -1,0 +1,176 @@
+package follow
+
+import (
+	"testing"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/core/peer"
+)
+
+// TestWhole: a long poll has brought all that changed unless it broke off, or has as many rows as it may have and there
+// may be more.
+func TestWhole(t *testing.T) {
+	rows := func(n int) (list []peer.Change) { return make([]peer.Change, n) }
+	for name, c := range map[string]struct {
+		rows, skipped int
+		pending       int64
+		failure       *peer.Failure
+		want          bool
+	}{
+		"fewer rows":           {rows: 4, pending: -1, want: true},
+		"as many as it may":    {rows: 5, pending: -1},
+		"some were left out":   {rows: 4, skipped: 1, pending: -1},
+		"none is to come":      {rows: 5, pending: 0, want: true},
+		"others are to come":   {rows: 5, pending: 1},
+		"it broke off":         {rows: 4, pending: -1, failure: &peer.Failure{Kind: peer.Broken}},
+		"it broke off at last": {rows: 5, pending: 0, failure: &peer.Failure{Kind: peer.Broken}},
+	} {
+		reply := peer.Reply{Failure: c.failure}
+		reply.Result = peer.Changes{Rows: rows(c.rows), Skipped: c.skipped, Pending: c.pending}
+		if got := whole(peer.ReadChanges{Limit: 5, Wait: true}, reply); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestCut: proxies cut long polls with 408 and 504; other failures are of the server.
+func TestCut(t *testing.T) {
+	cuts := map[peer.Failure]bool{
+		{Kind: peer.Broken}: true, {Kind: peer.TimedOut}: true,
+		{Kind: peer.Status, Status: 408}: true, {Kind: peer.Status, Status: 504}: true,
+	}
+	for kind := peer.Status; kind <= peer.Denied; kind++ {
+		for status := 400; status < 600; status++ {
+			f := peer.Failure{Kind: kind}
+			if kind == peer.Status {
+				f.Status = status
+			}
+			if cut(&f) != cuts[f] {
+				t.Errorf("%+v cuts: %v", f, cut(&f))
+			}
+		}
+	}
+}
+
+// TestNewer: a revision is newer than a row if its generation is above that of each leaf.
+func TestNewer(t *testing.T) {
+	for _, c := range []struct {
+		rev    string
+		leaves []string
+		want   bool
+	}{
+		{"3-a", []string{"2-b"}, true}, {"3-a", []string{"3-b"}, false}, {"3-a", []string{"3-a"}, false},
+		{"3-a", []string{"4-b"}, false}, {"3-a", []string{"2-b", "1-c"}, true}, {"3-a", []string{"2-b", "3-c"}, false},
+		{"10-a", []string{"9-b"}, true}, {"", []string{"1-a"}, false}, {"x", []string{"1-a"}, false},
+		{"3-a", []string{"x"}, false},
+	} {
+		if got := newer(c.rev, c.leaves); got != c.want {
+			t.Errorf("%s is newer than %q: %v", c.rev, c.leaves, got)
+		}
+	}
+}
+
+// TestIsWinner: a cluster's row names the winner first, and a row of a server that is none may name it anywhere.
+func TestIsWinner(t *testing.T) {
+	for _, c := range []struct {
+		seq  peer.Seq
+		rev  string
+		want bool
+	}{
+		{`"7-opaque"`, "2-a", true}, {`"7-opaque"`, "1-b", false}, {`"7-opaque"`, "3-c", false},
+		{"7", "2-a", true}, {"7", "1-b", true}, {"7", "3-c", false},
+	} {
+		row := peer.Change{Seq: c.seq, ID: "d", Revs: []string{"2-a", "1-b"}}
+		if got := isWinner(row, c.rev); got != c.want {
+			t.Errorf("at %s %s wins: %v", c.seq, c.rev, got)
+		}
+	}
+}
+
+// TestWatched: another worker is given up once this one has seen the same heartbeat for as long as that may be silent,
+// not counting the time that this one stood still, or at once if that is over or nobody else can use the store.
+func TestWatched(t *testing.T) {
+	lease := func(name string, beat byte) jobs.Lease { return jobs.Lease{Worker: name, Beat: [10]byte{beat}} }
+	given := func(w *Worker) (names []string) {
+		for _, e := range w.out {
+			if q, is := e.(Ask); is {
+				names = append(names, q.Request.(Expire).Worker)
+			}
+		}
+		w.out = nil
+		return names
+	}
+	w := New(Config{Worker: "me"})
+	look := func(after time.Duration, leases ...jobs.Lease) []string {
+		w.now = w.now.Add(after)
+		w.watched(Watched{Leases: leases})
+		return given(w)
+	}
+	w.now = 1_000_000
+	slow := lease("slow", 1)
+	slow.Timeout = 2 * ActivityTimeout
+	look(0, lease("me", 1), lease("a", 1), lease("b", 1), slow)
+	for i := range 4 { // a quarter of the timeout each, and once far more, which counts as much
+		after := []time.Duration{scanEvery, time.Hour, scanEvery, scanEvery}[i]
+		got := look(after, lease("me", 1), lease("a", byte(2+i)), lease("b", 1), slow)
+		if last := i == 3; last != (len(got) == 1 && got[0] == "b") || !last && len(got) > 0 {
+			t.Errorf("after look %d %q are given up", i+1, got)
+		}
+	}
+	if got := look(scanEvery, lease("b", 1)); len(got) > 0 || len(w.others) != 1 {
+		t.Errorf("%q are given up while that is asked for; %d others are watched", got, len(w.others))
+	}
+	over := lease("over", 1)
+	over.Expired = true
+	if got := look(0, over, lease("new", 1)); len(got) != 1 || got[0] != "over" {
+		t.Errorf("%q are given up, and one lease is over", got)
+	}
+	w = New(Config{Worker: "me", Exclusive: true})
+	if got := look(0, lease("me", 1), lease("old", 1)); len(got) != 1 || got[0] != "old" {
+		t.Errorf("%q are given up where nobody else is", got)
+	}
+}
+
+// TestJitter: times are drawn from the last quarter.
+func TestJitter(t *testing.T) {
+	w := New(Config{Worker: "me", Seed: 1})
+	least, most := time.Hour, time.Duration(0)
+	for range 1000 {
+		d := w.jitter(8)
+		least, most = min(least, d), max(most, d)
+	}
+	if least != 6 || most != 8 {
+		t.Errorf("%d to %d", least, most)
+	}
+}
+
+// TestPollEnds: a long poll ends after ten minutes, or at once if all is to be read anew; nothing else does.
+func TestPollEnds(t *testing.T) {
+	r := &run{w: New(Config{Worker: "me"})}
+	r.w.now, r.in.run, r.in.opened = 5_000_000, r, true
+	for _, c := range []struct {
+		op   peer.Op
+		lost bool
+		want instant.Time
+	}{
+		{peer.ReadChanges{Wait: true}, false, instant.Time(3_000_000).Add(10 * time.Minute)},
+		{peer.ReadChanges{Wait: true}, true, 5_000_000},
+		{peer.ReadChanges{}, true, instant.Never},
+		{peer.ReadDocs{}, true, instant.Never},
+	} {
+		r.in.call, r.in.proof.lost = &call{op: c.op, sent: 3_000_000}, c.lost
+		if got := r.in.deadline(); got != c.want {
+			t.Errorf("%v, lost %v: %s, want %s", c.op, c.lost, got, c.want)
+		}
+	}
+	r.in.call, r.in.pause = nil, 7_000_000
+	if got := r.in.deadline(); got != 7_000_000 {
+		t.Errorf("in a pause: %s", got)
+	}
+	r.in.asking = true
+	if got := r.in.deadline(); got != instant.Never {
+		t.Errorf("while a request is under way: %s", got)
+	}
+}

@@ -1,0 +1,177 @@
+package follow
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"couchrelay/core/ejson"
+	"couchrelay/core/peer"
+)
+
+// stated is a document with a state, none if that is empty.
+func stated(body, state string) []byte {
+	if state == "" {
+		return []byte(body)
+	}
+	return fmt.Appendf(nil, `%s,"_replication_state":%q}`, body[:len(body)-1], state)
+}
+
+// TestWhatIsWritten: a state is written over the document that was applied, over the one before it, and over what was
+// written before; what has the state by now is noted; all else is left to the feed, which brings it.
+func TestWhatIsWritten(t *testing.T) {
+	const applied, before, unknown = "2-a", "1-b", "3-c"
+	const body, edited = `{"source":"http://a/x"}`, `{"source":"http://a/y"}`
+	for _, wanted := range []string{"completed", ""} {
+		for _, rev := range []string{applied, before, unknown} {
+			for _, is := range []string{"", "completed", "failed", "error"} {
+				for _, text := range []string{body, edited} {
+					known := rev == applied || rev == before && text == body
+					want := ""
+					switch {
+					case text == edited && rev != applied: // a user wrote it
+					case is == wanted && (known || wanted != ""):
+						want = "noted"
+					case is == wanted: // a user may have written it to have it run again
+					case known, is == "failed":
+						want = "written"
+					}
+					if got := outcomeOf(t, wanted, rev, text, is); got != want && (text == body || rev != applied) {
+						t.Errorf("%q over %s of %s with state %q: %q, want %q", wanted, rev, text, is, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// outcomeOf is what becomes of a state when the document is read so.
+func outcomeOf(t *testing.T, wanted, rev, text, state string) string {
+	w := New(Config{Worker: "w"})
+	r := &run{w: w}
+	r.in.run, r.out.run = r, r
+	body, digest, due, _ := split(stated(`{"source":"http://a/x"}`, wanted))
+	_, _, sent, _ := split(stated(`{"source":"http://a/x"}`, "failed"))
+	r.out.states = []State{{
+		ID: "d", Rev: "2-a", Over: "1-b", Body: digest, Was: []string{sent}, Members: stateMembers(body), Digest: due,
+	}}
+	r.out.read(peer.DocsRead{Docs: []peer.DocRead{{ID: "d", Rev: rev, Body: stated(text, state)}}})
+	if len(r.out.states) != 0 {
+		t.Errorf("%d states are left", len(r.out.states))
+	}
+	switch {
+	case len(r.out.edits) == 1:
+		e := r.out.edits[0]
+		_, _, now, err := split(e.body)
+		if err != nil || now != due || e.base != rev || r.out.skipped {
+			t.Errorf("written is %s over %s (%v), skipped %v", e.body, e.base, err, r.out.skipped)
+		}
+		return "written"
+	case len(r.out.written) == 1:
+		if got := r.out.written[0]; got != (Written{"d", "2-a", "2-a", rev, due}) || r.out.skipped {
+			t.Errorf("noted is %+v, skipped %v", got, r.out.skipped)
+		}
+		return "noted"
+	case !r.out.skipped:
+		t.Errorf("%q over %s with state %q is forgotten", wanted, rev, state)
+	}
+	return ""
+}
+
+// TestWhatIsNotWritten: a document that is too large, or gone, is tried again, and what is read of others counts.
+func TestWhatIsNotWritten(t *testing.T) {
+	r := &run{w: New(Config{Worker: "w"})}
+	r.in.run, r.out.run = r, r
+	_, digest, _, _ := split([]byte("{}"))
+	over := ejson.Member{Name: "_replication_state", Value: ejson.Value{Kind: ejson.String, Text: "completed"}}
+	for _, id := range []string{"large", "deleted", "missing", "there", "next"} {
+		r.out.states = append(r.out.states, State{
+			ID: id, Rev: "1-a", Body: digest, Members: []ejson.Member{over}, Digest: stateDigest([]ejson.Member{over}),
+		})
+	}
+	r.out.read(peer.DocsRead{Docs: []peer.DocRead{
+		{ID: "large", Rev: "1-a", TooLarge: true}, {ID: "deleted", Rev: "1-a", Deleted: true, Body: []byte("{}")},
+		{ID: "missing"}, {ID: "there", Rev: "1-a", Body: []byte("{}")},
+	}})
+	if len(r.out.edits) != 1 || r.out.edits[0].ID != "there" || len(r.out.written) != 0 || !r.out.skipped {
+		t.Errorf("edits %+v, written %+v, skipped %v", r.out.edits, r.out.written, r.out.skipped)
+	}
+	if len(r.out.states) != 1 || r.out.states[0].ID != "next" {
+		t.Errorf("to be read are %+v", r.out.states)
+	}
+}
+
+// TestEdited: of the answers to edits, each counts for its own document. An error word that no class is known for is
+// told as doc_write_failed, and a conflict is left to the feed.
+func TestEdited(t *testing.T) {
+	for _, c := range []struct {
+		answer  peer.EditedDoc
+		written bool
+		told    string
+	}{
+		{peer.EditedDoc{ID: "d", Rev: "2-b"}, true, ""},
+		{peer.EditedDoc{ID: "d", Error: "conflict"}, false, ""},
+		{peer.EditedDoc{ID: "d", Error: "forbidden", Reason: "no"}, false, "forbidden"},
+		{peer.EditedDoc{ID: "d", Error: "unknown_word", Reason: "forbidden"}, false, "doc_write_failed"},
+		{peer.EditedDoc{ID: "d"}, false, "doc_write_failed"},
+	} {
+		r := &run{w: New(Config{Worker: "w"})}
+		r.in.run, r.out.run = r, r
+		r.out.edits = []edit{
+			{State: State{ID: "c", Rev: "1-c"}, base: "1-c"},
+			{State: State{ID: "d", Rev: "1-a", Digest: "x"}, base: "1-b"},
+		}
+		r.out.edited(peer.Edited{Docs: []peer.EditedDoc{{ID: "c", Rev: "2-c"}, c.answer}})
+		want := []Written{{"c", "1-c", "1-c", "2-c", ""}}
+		if c.written {
+			want = append(want, Written{"d", "1-a", "1-b", "2-b", "x"})
+		}
+		told := ""
+		for _, e := range r.w.out {
+			told += e.(Note).Error
+		}
+		if !slices.Equal(r.out.written, want) || told != c.told || r.out.skipped == c.written || len(r.out.edits) > 0 {
+			t.Errorf("%+v: written %+v, told %q, skipped %v", c.answer, r.out.written, told, r.out.skipped)
+		}
+	}
+}
+
+// TestRefusedEdits: a request that is refused as a whole is split, one that is refused for one document leaves that
+// out, and any other failure ends the pass.
+func TestRefusedEdits(t *testing.T) {
+	status := func(n int) *peer.Failure { return &peer.Failure{Kind: peer.Status, Status: n} }
+	for _, c := range []struct {
+		edits   int
+		failure *peer.Failure
+		left    int
+		atOnce  int
+		told    bool
+	}{
+		{3, status(413), 3, 1, false}, {3, status(500), 3, 1, false}, {1, status(413), 0, 0, true},
+		{3, status(503), 0, 0, true}, {3, status(401), 0, 0, true}, {1, status(500), 0, 0, true},
+		{3, &peer.Failure{Kind: peer.Broken, Status: 500}, 0, 0, true},
+	} {
+		r := &run{w: New(Config{Worker: "w"})}
+		r.in.run, r.out.run = r, r
+		r.out.edits, r.out.states, r.out.paging = make([]edit, c.edits), make([]State, 1), true
+		r.out.failed(peer.EditDocs{}, c.failure)
+		ends := c.left == 0 && c.edits > 1 || c.failure.Status == 401
+		n := r.out.atOnce()
+		if len(r.out.edits) != c.left || c.left > 0 && n != c.atOnce || (len(r.w.out) > 0) != c.told {
+			t.Errorf("%d edits, %+v: %d left, %d at once; told %v", c.edits, c.failure, len(r.out.edits), n, r.w.out)
+		}
+		if ends == r.out.paging || ends != (len(r.out.states) == 0) || r.out.skipped != c.told {
+			t.Errorf("%d edits, %+v: the pass goes on: %v, skipped %v", c.edits, c.failure, r.out.paging, r.out.skipped)
+		}
+	}
+	r := &run{w: New(Config{Worker: "w"})}
+	r.in.run, r.out.run = r, r
+	r.out.edits, r.out.alone = make([]edit, 3), true
+	if r.out.failed(peer.EditDocs{}, status(413)); len(r.out.edits) != 2 || !r.out.alone {
+		t.Errorf("one by one: %d are left", len(r.out.edits))
+	}
+	r.out.failed(peer.ReadDocs{}, status(413))
+	if len(r.out.edits) != 0 {
+		t.Error("a read that is refused leaves edits")
+	}
+}
