@@ -62,8 +62,8 @@ func (w *waiting) kind(op peer.Op) *kind {
 // pauses notes a reason to wait.
 func (w *waiting) pauses(now instant.Time, d time.Duration) { w.until = max(w.until, now.Add(d)) }
 
-// answered takes an answer. A lenient run repeats all copies that failed: whether others come over tells if it may leave
-// the document out.
+// answered takes an answer. A lenient run repeats all copies that failed: whether others come over tells if it may
+// leave the document out.
 func (w *waiting) answered(r *Run, op peer.Op, reply peer.Reply) {
 	_, copies := op.(peer.CopyDoc)
 	if f := reply.Failure; f != nil && (!final(f) || copies && r.Lenient) {
