@@ -3,6 +3,7 @@ package oracle
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 
 	"couchrelay/core/spec"
 )
@@ -25,15 +26,34 @@ func (e *endpoint) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*object)(e))
 }
 
-// isAt reports whether a run's endpoint is the one that a user wrote.
-func (e *endpoint) isAt(of spec.Endpoint) bool {
+// asks returns the URL of an endpoint, and who asks it: USER:PASSWORD, or nobody, and the headers.
+func (e *endpoint) asks() (plain, by string) {
 	plain, userinfo := unsigned(e.URL)
 	if basic := e.Auth.Basic; basic.Username != "" {
 		userinfo = basic.Username + ":" + basic.Password
 	}
+	return plain, userinfo + headersAsText(e.Headers)
+}
+
+// askedBy is who asks an endpoint of a run, as asks words it.
+func askedBy(e spec.Endpoint) string {
 	headers := map[string]string{}
-	for _, h := range of.Headers {
+	for _, h := range e.Headers {
 		headers[h.Name] = h.Value.Reveal()
 	}
-	return of.URL == plain && userinfoOf(of) == userinfo && maps.Equal(headers, e.Headers)
+	return userinfoOf(e) + headersAsText(headers)
+}
+
+func headersAsText(headers map[string]string) string {
+	text := ""
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		text += "\n" + name + ": " + headers[name]
+	}
+	return text
+}
+
+// isAt reports whether a run's endpoint is the one that a user wrote.
+func (e *endpoint) isAt(of spec.Endpoint) bool {
+	plain, by := e.asks()
+	return of.URL == plain && askedBy(of) == by
 }

@@ -52,7 +52,7 @@ func (m meaning) same(other meaning) bool {
 
 func meaningOf(r *spec.Replication) meaning {
 	return meaning{
-		Source: r.Source.URL, Target: r.Target.URL, by: [2]string{userinfoOf(r.Source), userinfoOf(r.Target)},
+		Source: r.Source.URL, Target: r.Target.URL, by: [2]string{askedBy(r.Source), askedBy(r.Target)},
 		Continuous: r.Continuous, Paused: r.Paused, Weight: orUsual(r.Weight),
 	}
 }
@@ -116,14 +116,15 @@ func (w *wrote) on(s register) (register, bool) {
 	}
 	var sent struct {
 		meaning
-		Deleted bool   `json:"_deleted"`
-		State   string `json:"_replication_state"`
+		Source, Target endpoint
+		Deleted        bool   `json:"_deleted"`
+		State          string `json:"_replication_state"`
 	}
 	if json.Unmarshal(w.Sent, &sent) != nil || w.Brought { // which may ask for nothing that is possible
 		sent.meaning = meaning{any: true}
 	}
-	sent.Source, sent.by[0] = unsigned(sent.Source)
-	sent.Target, sent.by[1] = unsigned(sent.Target)
+	sent.meaning.Source, sent.by[0] = sent.Source.asks()
+	sent.meaning.Target, sent.by[1] = sent.Target.asks()
 	sent.Weight = orUsual(sent.Weight)
 	state := jobstore.State(sent.State)
 	switch {

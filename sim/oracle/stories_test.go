@@ -122,6 +122,16 @@ func TestStories(t *testing.T) {
 			s.writes(1, 2, "")
 			s.reads(1, "")
 		}), "S96a"},
+		{"the same source as an object, and the job goes on", story(func(s *teller) {
+			s.writes(0, 1, "")
+			s.writes(1, 2, `,"source":{"url":"s"}`)
+			s.shown(1, "pending")
+		}), ""},
+		{"a source with a header, and the job goes on", story(func(s *teller) {
+			s.writes(0, 1, "")
+			s.writes(1, 2, `,"source":{"url":"s","headers":{"a":"b"}}`)
+			s.shown(1, "pending")
+		}), "S96a"},
 		{"written over what another wrote", story(func(s *teller) {
 			s.writes(0, 1, "")
 			s.writes(1, 2, "")
