@@ -60,6 +60,9 @@ func (rt *retries) replied(a reply) {
 	if copied, is := a.Result.(peer.Copied); is {
 		a.failures.noteCopied(a.op.(peer.CopyDoc).ID, copied, now)
 	}
+	if _, copies := a.op.(peer.CopyDoc); copies && a.lenient() && f != nil && !protocol.Passes(f) {
+		a.failures.count(now) // a lenient run repeats it, too
+	}
 	poll, reads := a.op.(peer.ReadChanges)
 	if reads {
 		a.failures.feed.note(poll, a.Reply, now, a.p.Steady())

@@ -121,6 +121,17 @@ func TestRetries(t *testing.T) {
 			repeat(r, run, peer.Open{}, 3, 500, 0)
 			r.crashes(run, peer.Open{}, peer.Reply{Failure: status(500)}, failed)
 		}, ""},
+		{"a copy that is given up after another kind of failure", func(r *rig) {
+			run := r.run(nil)
+			r.fails(run, peer.CopyDoc{}, status(401))
+			r.crashes(run, peer.CopyDoc{}, peer.Reply{Failure: status(500)}, failed)
+		}, "S30c"},
+		{"likewise of a lenient run, which repeats all copies", func(r *rig) {
+			run := r.run(map[string]any{"retries_per_request": 1})
+			run.Record().ErrorCount = 5
+			r.fails(run, peer.CopyDoc{}, status(401))
+			r.crashes(run, peer.CopyDoc{}, peer.Reply{Failure: status(500)}, failed)
+		}, ""},
 		{"given up after a minute", func(r *rig) {
 			run := r.run(nil)
 			repeat(r, run, peer.Open{}, 1, 500, time.Minute)
