@@ -311,7 +311,8 @@ func TestRetryRefused(t *testing.T) {
 		return b.s.Owned(tx, w.JobID, w.Lock, b.now).Refused("", "", 2)
 	})
 	want := []replication.Listed{
-		{ID: "a", Rev: "1-a", Attempts: 1, Age: 61 * time.Second, Asked: true}, {ID: "b", Rev: "1-a", Attempts: 2, Failed: true},
+		{ID: "a", Rev: "1-a", Attempts: 1, Age: 61 * time.Second, Asked: true},
+		{ID: "b", Rev: "1-a", Attempts: 2, Failed: true},
 	}
 	if fmt.Sprint(page.Docs) != fmt.Sprint(want) || !page.More {
 		t.Errorf("got %+v, want %+v", page, want)

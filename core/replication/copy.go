@@ -172,8 +172,8 @@ const lenientAfter = 5
 // before it ended for such a failure, or for another one, so that what follows them would never come over.
 func (p *Plan) lenient() bool { return p.Crashes >= lenientAfter && p.OnRefusal != spec.FailRefused }
 
-// leaves reports whether a copy that failed is left out, and listed: it was listed before, or it fails for this document
-// alone, as the target has taken others since the first failure, and the run is lenient.
+// leaves reports whether a copy that failed is left out, and listed: it was listed before, or the run is lenient, and
+// it fails for this document alone, as the target has taken others since the first failure.
 func (c *docCopy) leaves() bool {
 	alone := c.plan.lenient() && c.info.DocsWritten > c.written && c.refused.hasRoom(len(c.asked))
 	return (c.batch.retries || alone) && !c.stopping

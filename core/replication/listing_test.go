@@ -51,7 +51,8 @@ func (w *world) answerAsk() {
 			}
 			row := w.list[at]
 			age := w.now.Sub(row.last)
-			listed := Listed{ID: at.id, Rev: at.rev, Attempts: row.attempts, Age: age, Asked: w.asked, Failed: row.Failed}
+			listed := Listed{ID: at.id, Rev: at.rev, Attempts: row.attempts, Age: age, Asked: w.asked}
+			listed.Failed = row.Failed
 			page.Docs = append(page.Docs, listed)
 		}
 		w.step(page)
