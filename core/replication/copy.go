@@ -67,7 +67,7 @@ func (c *docCopy) takeCopied(got peer.Copied, whole bool) {
 			if !slices.Contains(c.lacking, rev.Rev) {
 				c.lacking = append(c.lacking, rev.Rev)
 			}
-		case rev.Refused != nil && !skippable(rev.Refused):
+		case rev.Refused != nil && (!skippable(rev.Refused) || mayPass(rev.Refused) && !c.hasRoom()):
 			c.obstacle = rev.Refused
 		case rev.Refused != nil && aboutUs(rev.Refused) && c.doubts(rev.Rev):
 			c.obstacle, c.doubtful = rev.Refused, append(c.doubtful, rev.Rev)
@@ -175,9 +175,12 @@ func (p *Plan) lenient() bool { return p.Crashes >= lenientAfter && p.OnRefusal 
 // leaves reports whether a copy that failed is left out, and listed: it was listed before, or the run is lenient, and
 // it fails for this document alone, as the target has taken others since the first failure.
 func (c *docCopy) leaves() bool {
-	alone := c.plan.lenient() && c.info.DocsWritten > c.written && c.refused.hasRoom(len(c.asked))
+	alone := c.plan.lenient() && c.info.DocsWritten > c.written && c.hasRoom()
 	return (c.batch.retries || alone) && !c.stopping
 }
+
+// hasRoom reports whether the list has a place for what the copy may leave out.
+func (c *docCopy) hasRoom() bool { return c.batch.retries || c.refused.hasRoom(len(c.asked)) }
 
 // leave leaves out the rest of a copy, and lists it: it must not end a run that could go on without it.
 func (c *docCopy) leave(v Finding) {
@@ -235,7 +238,7 @@ func (c *docCopy) overcome(op peer.CopyDoc, o *peer.Refusal) {
 		Side: peer.Target, Method: "PUT", URL: op.ID, Kind: peer.Status, Status: o.Status, Error: o.Error, Reason: o.Reason,
 	}
 	switch {
-	case skippable(o):
+	case skippable(o) && len(c.doubtful) > 0:
 		// Reached: a target may know us no longer
 		c.doubt()
 	case o.Status == 412 && len(op.Since) > 0: // an attachment that was sent as a stub is not on the target

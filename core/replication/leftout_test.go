@@ -79,3 +79,25 @@ func TestLenientNeedsOthers(t *testing.T) {
 		t.Errorf("%s, listed %v", end, w.list)
 	}
 }
+
+// TestUnreadComesLater: a proxy answers 400 to all documents, in CouchDB's words, since its disk is full, say. Once it
+// is mended they come over, also under on_refusal skip, and none is only counted.
+func TestUnreadComesLater(t *testing.T) {
+	for _, room := range []int64{4, 5} {
+		w := newWorld(t)
+		w.fill(5)
+		w.unreadable(peer.Failure{Side: peer.Target, Kind: peer.Status, Status: 400, Error: "bad_request"},
+			"doc0", "doc1", "doc2", "doc3", "doc4")
+		w.others = MaxListed - room
+		w.begin()
+		end := w.runToEnd(first)
+		if full := room < 5; (end.Cause == Crashed) != full || !full && len(w.list) != 5 {
+			t.Fatalf("room for %d: %s, listed %v", room, end, w.list)
+		}
+		w.reply, w.others = nil, 0
+		w.begin()
+		if w.wantEnd(Completed, ""); len(w.list) > 0 || !w.dbs[peer.Target].has("doc4", "1-a") {
+			t.Errorf("room for %d: listed %v", room, w.list)
+		}
+	}
+}

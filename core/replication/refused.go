@@ -34,7 +34,7 @@ type Finding struct {
 	// Over says that the revision leaves the list: the target has it now, or the source has put a newer one in
 	// its place.
 	Over bool
-	// Failed says that the revision could not be copied, though the target may take it (see Plan.lenient).
+	// Failed says that the revision could not be copied, though the target may take it (see Plan.lenient, mayPass).
 	Failed bool
 }
 
@@ -105,7 +105,7 @@ func (f *refusals) begin() {
 // refuse counts and lists a revision that the target refused.
 func (p *pipeline) refuse(b *batch, v peer.Refusal) {
 	p.info.refused(v)
-	p.refused.list(b, Finding{Refusal: v})
+	p.refused.list(b, Finding{Refusal: v, Failed: mayPass(&v)})
 }
 
 // list adds a revision to the list, before the batch is done.
