@@ -67,7 +67,7 @@ func (c *docCopy) takeCopied(got peer.Copied, whole bool) {
 			if !slices.Contains(c.lacking, rev.Rev) {
 				c.lacking = append(c.lacking, rev.Rev)
 			}
-		case rev.Refused != nil && (!skippable(rev.Refused) || mayPass(rev.Refused) && !c.hasRoom()):
+		case rev.Refused != nil && (!skippable(rev.Refused) || c.takesNone(rev.Refused)):
 			c.obstacle = rev.Refused
 		case rev.Refused != nil && aboutUs(rev.Refused) && c.doubts(rev.Rev):
 			c.obstacle, c.doubtful = rev.Refused, append(c.doubtful, rev.Rev)
@@ -181,6 +181,12 @@ func (c *docCopy) leaves() bool {
 
 // hasRoom reports whether the list has a place for what the copy may leave out.
 func (c *docCopy) hasRoom() bool { return c.batch.retries || c.refused.hasRoom(len(c.asked)) }
+
+// takesNone reports whether a refusal is to end the run: it may pass, the list has no place for it, and nothing tells
+// that the target takes other documents.
+func (c *docCopy) takesNone(v *peer.Refusal) bool {
+	return mayPass(v) && !c.hasRoom() && c.info.Written == 0
+}
 
 // leave leaves out the rest of a copy, and lists it: it must not end a run that could go on without it.
 func (c *docCopy) leave(v Finding) {
