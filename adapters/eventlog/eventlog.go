@@ -66,7 +66,10 @@ type plan struct {
 	ResumedID string              `json:"resumed_id,omitempty"`
 	Delay     int64               `json:"delay"` // nanoseconds
 	Seed      uint64              `json:"seed"`
-	Refused   bool                `json:"refused,omitempty"`
+	Reset     bool                `json:"reset,omitempty"`
+	Listed    int64               `json:"listed,omitempty"`
+	Refused   bool                `json:"refused,omitempty"` // releases that count no Listed: there are some
+	Crashes   int                 `json:"crashes,omitempty"`
 }
 
 // step is one event of a machine, and what it decided.

@@ -334,6 +334,34 @@ func TestNilRecordsNothing(t *testing.T) {
 	}
 }
 
+// TestPlansComeBack: a run is replayed with all that it was told before it began.
+func TestPlansComeBack(t *testing.T) {
+	var p replication.Plan
+	v, n := reflect.ValueOf(&p).Elem(), 0
+	for i := range v.NumField() {
+		if v.Field(i).Kind() != reflect.Func {
+			fill(v.Field(i), &n)
+		}
+	}
+	p.IDs = func(string) replication.IDs { return replication.IDs{} }
+	p.Filter = nil // it has ids of its own
+	f := &file{}
+	w := NewWriter(f, "test", 0, slog.New(slog.DiscardHandler))
+	w.RunBegins(7, p)
+	sum := uint32(0)
+	l, err := parse(f.Bytes(), &sum, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &player{plans: map[uint64]*recordedPlan{}}
+	r.plan(l.Plan)
+	back := r.plans[7].Plan
+	back.IDs, p.IDs = nil, nil
+	if !reflect.DeepEqual(back, p) {
+		t.Errorf("%+v came back as %+v", p, back)
+	}
+}
+
 // TestEverythingComesBack fills every type that a log may name with values and stores it.
 func TestEverythingComesBack(t *testing.T) {
 	filled := func(typ reflect.Type) any {

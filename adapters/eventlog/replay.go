@@ -211,8 +211,11 @@ func (p *player) plan(rec *plan) {
 	r := &recordedPlan{ids: map[string]replication.IDs{"": rec.IDs}}
 	r.Plan = replication.Plan{
 		Options: rec.Options, Created: rec.Created, Resumed: rec.Resumed, ResumedID: rec.ResumedID,
-		Delay: time.Duration(rec.Delay), Seed: rec.Seed, Refused: rec.Refused,
-		IDs: func(code string) replication.IDs { return r.ids[code] },
+		Delay: time.Duration(rec.Delay), Seed: rec.Seed, Reset: rec.Reset, Listed: rec.Listed,
+		Crashes: rec.Crashes, IDs: func(code string) replication.IDs { return r.ids[code] },
+	}
+	if rec.Refused {
+		r.Listed = 1
 	}
 	p.plans[rec.Run] = r
 	p.report.Runs++

@@ -97,7 +97,8 @@ func (w *Writer) RunBegins(run uint64, p replication.Plan) {
 		return
 	}
 	rec := plan{Run: run, Options: p.Options, Created: p.Created, Resumed: p.Resumed,
-		ResumedID: p.ResumedID, Delay: int64(p.Delay), Seed: p.Seed, Refused: p.Refused}
+		ResumedID: p.ResumedID, Delay: int64(p.Delay), Seed: p.Seed,
+		Reset: p.Reset, Listed: p.Listed, Crashes: p.Crashes}
 	if p.Filter == nil {
 		rec.IDs = p.IDs("")
 	} else {

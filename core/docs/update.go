@@ -309,7 +309,7 @@ func (b *batch) merge(r *record, d *Document) (bool, error) {
 		return false, BadRequest("When `new_edits: false`, the document needs `_rev` or `_revisions` specified")
 	}
 	if r.tree.Has(d.Rev) {
-		if err := b.checkEnded(r, d); err != nil {
+		if err := b.checkEnded(r, d, nil); err != nil {
 			return false, err
 		}
 		before := r.tree.Append(nil)
@@ -332,19 +332,22 @@ func (b *batch) merge(r *record, d *Document) (bool, error) {
 		}
 	}
 	put, err := b.check(r, d, near, true)
+	if err == nil {
+		err = b.checkEnded(r, d, near)
+	}
 	if err != nil {
 		return false, err
 	}
 	return true, b.write(r, d, put)
 }
 
-// checkEnded asks the validation about each leaf that the history of a known revision names as an ancestor: to stand
-// behind another revision ends a leaf, as a deletion does.
-func (b *batch) checkEnded(r *record, d *Document) error {
+// checkEnded asks the validation about each leaf, but for near, that the history of a revision names as an ancestor:
+// to stand behind another revision ends a leaf, as a deletion does. The revision itself was checked in place of near.
+func (b *batch) checkEnded(r *record, d, near *Document) error {
 	for i, id := range d.Ancestors {
 		rev := revtree.Rev{Gen: d.Rev.Gen - int64(i) - 1, ID: id}
 		leaf, found := r.tree.Leaf(rev)
-		if !found || leaf.Deleted || b.db.Validate == nil {
+		if !found || leaf.Deleted || b.db.Validate == nil || near != nil && near.Rev == rev {
 			continue
 		}
 		prev, err := b.db.leaf(r, revtree.LeafRev{Rev: rev, Leaf: leaf})

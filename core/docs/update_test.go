@@ -384,6 +384,29 @@ func TestValidateEnds(t *testing.T) {
 	}
 }
 
+// TestValidateEndsBehindTombstone: a history names the tombstone that its revision replaces, and behind that another
+// leaf, which ends, too.
+func TestValidateEndsBehindTombstone(t *testing.T) {
+	w := newWorld(t)
+	w.replicate(t, `{"_id":"a","_rev":"2-b","x":2}`)
+	w.replicate(t, `{"_id":"a","_rev":"3-d","_deleted":true}`)
+	var asked []string
+	must(t, w, func(db *Database) ([]Written, error) {
+		db.Validate = func(next, prev *Document, _ bool) error {
+			asked = append(asked, prev.Rev.String())
+			if prev.Rev.Gen == 2 && next.Deleted {
+				return Forbidden("no")
+			}
+			return nil
+		}
+		doc := `{"_id":"a","_revisions":{"start":4,"ids":["e","d","b"]},"_deleted":true}`
+		return db.Update([]Edit{replicated(t, doc)})
+	})
+	if got := w.changes(t, Query{AllDocs: true}); len(asked) != 2 || got != "a 2-b 3-d" {
+		t.Errorf("asked about %s, %s", asked, got)
+	}
+}
+
 // TestConflictFootprint: writers of different documents do not collide, writers of one document do, and
 // so do a writer and the deletion of the database.
 func TestConflictFootprint(t *testing.T) {

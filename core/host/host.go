@@ -236,7 +236,7 @@ func (h *Host) plan(s node.StartRun) replication.Plan {
 		Server: h.cfg.Server, Created: rec.Created, Resumed: rec.Stats.Counters(), ResumedID: rec.RepID,
 		Throttled: rec.Throttled, Delay: s.Delay, Seed: s.Seed, ProgressInterval: h.settings.ProgressInterval,
 		Memory: h.cfg.Memory, Broken: h.cfg.Broken, Reset: rec.Reset != 0,
-		Refused: rec.Refused != nil && rec.Refused.Listed > 0, Crashes: rec.ErrorCount,
+		Listed: rec.Listed(), Crashes: rec.ErrorCount,
 		StallTimeout: h.settings.StallTimeout, MissingPause: h.settings.MissingPause,
 	})
 }

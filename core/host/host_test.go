@@ -175,7 +175,7 @@ func TestPlanComplete(t *testing.T) {
 		if plan.Delay = max(plan.Delay, w.plans[2].Delay); plan.Seed == w.plans[2].Seed {
 			t.Error("two runs have one seed")
 		}
-		if w.plans[2].Refused {
+		if w.plans[2].Listed > 0 {
 			t.Error("a run is to read an empty list")
 		}
 		zero := append(zeros(reflect.ValueOf(plan)), zeros(reflect.ValueOf(plan.Options))...)

@@ -177,7 +177,7 @@ func (c *checking) job(p *check.Page, j *jobs.Job) {
 	if rec.Expires != 0 {
 		c.needs(p, c.k.Expire.Pack(int64(rec.Expires), j.ID), nil, "a finished request would not be forgotten")
 	}
-	if rec.lists() && len(p.Range(c.k.Refused.Sub(j.ID).Range(), 1)) == 0 {
+	if rec.Listed() > 0 && len(p.Range(c.k.Refused.Sub(j.ID).Range(), 1)) == 0 {
 		p.Report(key, fmt.Sprintf("the job lists %d refused documents, of which there is none", rec.Refused.Listed))
 	}
 }

@@ -20,7 +20,7 @@ func (o Operator) Retry(jobID, reason string) (changed bool, err error) {
 		return true, nil
 	case rec.State == Failed:
 		return o.runAgain(jobID, rec, reason)
-	case rec.State == Completed && rec.lists():
+	case rec.State == Completed && rec.Listed() > 0:
 		// Reached: a job that completed without refused documents runs again
 		return o.runAgain(jobID, rec, reason)
 	case rec.State.Terminal():

@@ -14,7 +14,7 @@ import (
 const (
 	// MaxRefused is how many refused revisions are listed for a job, unless Config says otherwise; more are only
 	// counted.
-	MaxRefused = 10_000
+	MaxRefused = replication.MaxListed
 	// maxRefusedName bounds document id and revision together, in bytes. They are a part of a key, in which
 	// they may take twice as many.
 	maxRefusedName = 2000
@@ -43,8 +43,13 @@ func (r *Record) RefusedTotal() int64 {
 	return r.Refused.Listed + r.Refused.Beyond
 }
 
-// lists reports whether there are refused documents that can be tried again.
-func (r *Record) lists() bool { return r.Refused != nil && r.Refused.Listed > 0 }
+// Listed is how many refused documents can be tried again.
+func (r *Record) Listed() int64 {
+	if r.Refused == nil {
+		return 0
+	}
+	return r.Refused.Listed
+}
 
 // Refusal is a row of the list of refused documents. Status is that of the target's answer, 0 if it was part of
 // a bulk answer. Times are of the wall clocks of the nodes that ran the job.
@@ -56,7 +61,8 @@ type Refusal struct {
 	Reason   string       `json:"reason,omitempty"`
 	First    instant.Time `json:"first"`
 	Last     instant.Time `json:"last"`
-	Attempts int          `json:"attempts"` // how often the target refused it, at least 1
+	Attempts int          `json:"attempts"`         // how often the target refused it, at least 1
+	Failed   bool         `json:"failed,omitempty"` // it could not be copied; see replication.Finding
 }
 
 // Refusals reads the list of a job, ordered by document: up to limit rows that come after a revision of a
@@ -142,7 +148,7 @@ func (h Owned) list(rec *Record, findings []replication.Finding) error {
 			} else if err := json.DecodeRecord(old, &row); err != nil {
 				return unreadableRefusal(h.jobID, f.ID, f.Rev, err)
 			}
-			row.Status, row.Error, row.Reason = f.Status, f.Error, f.Reason
+			row.Status, row.Error, row.Reason, row.Failed = f.Status, f.Error, f.Reason, f.Failed
 			row.Last, row.Attempts = h.now, row.Attempts+1
 			h.tx.Set(key, row.encode())
 		}
@@ -187,6 +193,7 @@ func (h Owned) Refused(afterDoc, afterRev string, limit int) (page replication.R
 	for _, r := range list {
 		page.Docs = append(page.Docs, replication.Listed{
 			ID: r.DocID, Rev: r.Rev, Attempts: r.Attempts, Age: max(0, h.now.Sub(r.Last)), Asked: r.Last < asked,
+			Failed: r.Failed,
 		})
 	}
 	page.More = len(list) == limit
@@ -202,7 +209,7 @@ func (h Owned) held() error {
 // retryRefused has all listed documents of a job tried again at once, or as soon as the job runs, unless the job
 // fails at refused documents. It reports whether there are any, and this is a new demand.
 func (o Operator) retryRefused(jobID string, rec *Record) (bool, error) {
-	if !rec.lists() {
+	if rec.Listed() == 0 {
 		return false, nil
 	}
 	k := o.Store.Keys

@@ -62,7 +62,7 @@ func TestListOfRefused(t *testing.T) {
 		t.Errorf("listed are %s", got)
 	}
 	row := get(b, func(tx kv.Tx) ([]Refusal, error) { return b.s.Keys.Refusals(tx, w.JobID, "", "", 1) })[0]
-	want := Refusal{"a", "1-a", 403, "forbidden", "no a", first, b.now, 2}
+	want := Refusal{"a", "1-a", 403, "forbidden", "no a", first, b.now, 2, false}
 	if row != want {
 		t.Errorf("got %+v, want %+v", row, want)
 	}
@@ -304,12 +304,15 @@ func TestRetryRefused(t *testing.T) {
 		t.Errorf("asked are %v", asked)
 	}
 	b.now = b.now.Add(time.Second)
-	b.list(w, 2, refusalOf("b", false))
+	failed := refusalOf("b", false)
+	failed.Failed = true
+	b.list(w, 2, failed)
 	page := get(b, func(tx kv.Tx) (replication.RefusedPage, error) {
 		return b.s.Owned(tx, w.JobID, w.Lock, b.now).Refused("", "", 2)
 	})
 	want := []replication.Listed{
-		{ID: "a", Rev: "1-a", Attempts: 1, Age: 61 * time.Second, Asked: true}, {ID: "b", Rev: "1-a", Attempts: 2},
+		{ID: "a", Rev: "1-a", Attempts: 1, Age: 61 * time.Second, Asked: true},
+		{ID: "b", Rev: "1-a", Attempts: 2, Failed: true},
 	}
 	if fmt.Sprint(page.Docs) != fmt.Sprint(want) || !page.More {
 		t.Errorf("got %+v, want %+v", page, want)

@@ -40,11 +40,11 @@ func (p *pipeline) copyDoc(b *batch, op peer.CopyDoc) {
 // get further.
 func (c *docCopy) absorb(reply peer.Reply) peer.Reply {
 	c.obstacle, c.lacking, c.doubtful = nil, nil, nil
-	if c.call.failed == 0 && c.lacked == 0 {
-		c.written = c.info.DocsWritten
-	}
 	if got, is := reply.Result.(peer.Copied); is {
 		c.takeCopied(got, reply.Failure == nil)
+	}
+	if c.call.failed == 0 && c.lacked == 0 {
+		c.written = c.info.DocsWritten
 	}
 	if c.obstacle != nil && skippable(c.obstacle) && reply.Failure != nil && Transient(reply.Failure) {
 		// Reached: a copy breaks off, and the target may know us no longer
@@ -67,7 +67,7 @@ func (c *docCopy) takeCopied(got peer.Copied, whole bool) {
 			if !slices.Contains(c.lacking, rev.Rev) {
 				c.lacking = append(c.lacking, rev.Rev)
 			}
-		case rev.Refused != nil && !skippable(rev.Refused):
+		case rev.Refused != nil && (!skippable(rev.Refused) || c.takesNone(rev.Refused)):
 			c.obstacle = rev.Refused
 		case rev.Refused != nil && aboutUs(rev.Refused) && c.doubts(rev.Rev):
 			c.obstacle, c.doubtful = rev.Refused, append(c.doubtful, rev.Rev)
@@ -120,21 +120,26 @@ func (c *docCopy) count(rev peer.CopiedRev) {
 func (c *docCopy) onCopied(reply peer.Reply) {
 	op := c.call.op.(peer.CopyDoc)
 	if f := reply.Failure; f != nil {
-		if f.Kind == peer.Oversized || ofBulk(f) && (c.batch.retries && Transient(f) && !c.stopping || c.aloneFails()) {
-			// Reached: a document that was refused before cannot be copied at all
-			c.leave(peer.Refusal{Status: f.Status, Error: cmp.Or(f.Error, f.Kind.String()), Reason: f.String()})
-			return
-		}
-		if f.Side != peer.Source || f.Kind != peer.Status || f.Status != 404 {
-			c.crash(trouble(op, f))
-			return
-		}
-		if f.Reason == "Database does not exist." || f.Reason == "no_db_file" {
+		v := peer.Refusal{Status: f.Status, Error: cmp.Or(f.Error, f.Kind.String()), Reason: f.String()}
+		lacks := f.Side == peer.Source && f.Kind == peer.Status && f.Status == 404
+		switch {
+		case lacks && (f.Reason == "Database does not exist." || f.Reason == "no_db_file"):
 			// Reached: a source is deleted while documents are copied
 			c.crash(Trouble{Error: "db_not_found", Reason: f.String()})
 			return
+		case lacks:
+			c.lacking = op.Revs
+		case f.Kind == peer.Oversized:
+			c.leave(Finding{Refusal: v})
+			return
+		case ofBulk(f) && c.leaves():
+			// Reached: a document that was refused before cannot be copied at all
+			c.leave(Finding{Refusal: v, Failed: true})
+			return
+		default:
+			c.crash(trouble(op, f))
+			return
 		}
-		c.lacking = op.Revs
 	}
 	switch {
 	case c.obstacle != nil:
@@ -167,14 +172,24 @@ const lenientAfter = 5
 // before it ended for such a failure, or for another one, so that what follows them would never come over.
 func (p *Plan) lenient() bool { return p.Crashes >= lenientAfter && p.OnRefusal != spec.FailRefused }
 
-// aloneFails reports whether a copy failed for good for this document: the run is lenient, and the target has taken
-// others since the first failure.
-func (c *docCopy) aloneFails() bool {
-	return c.plan.lenient() && c.info.DocsWritten > c.written && !c.stopping
+// leaves reports whether a copy that failed is left out, and listed: it was listed before, or the run is lenient, and
+// it fails for this document alone, as the target has taken others since the first failure.
+func (c *docCopy) leaves() bool {
+	alone := c.plan.lenient() && c.info.DocsWritten > c.written && c.hasRoom()
+	return (c.batch.retries || alone) && !c.stopping
+}
+
+// hasRoom reports whether the list has a place for what the copy may leave out.
+func (c *docCopy) hasRoom() bool { return c.batch.retries || c.refused.hasRoom(len(c.asked)) }
+
+// takesNone reports whether a refusal is to end the run: it may pass, the list has no place for it, and nothing tells
+// that the target takes other documents.
+func (c *docCopy) takesNone(v *peer.Refusal) bool {
+	return mayPass(v) && !c.hasRoom() && c.info.Written == 0
 }
 
 // leave leaves out the rest of a copy, and lists it: it must not end a run that could go on without it.
-func (c *docCopy) leave(v peer.Refusal) {
+func (c *docCopy) leave(v Finding) {
 	for _, rev := range c.asked {
 		if _, counted := c.counted[rev]; !counted {
 			if c.counted == nil {
@@ -182,11 +197,10 @@ func (c *docCopy) leave(v peer.Refusal) {
 			}
 			c.counted[rev] = false
 			v.ID, v.Rev = c.call.op.(peer.CopyDoc).ID, rev
-			if c.batch.retries {
-				c.refused.list(c.batch, v)
-			} else {
-				c.refuse(c.batch, v)
+			if !c.batch.retries {
+				c.info.refused(v.Refusal)
 			}
+			c.refused.list(c.batch, v)
 		}
 	}
 	c.over()
@@ -197,9 +211,9 @@ func (c *docCopy) leave(v peer.Refusal) {
 // those too.
 func (c *docCopy) askAgain(op peer.CopyDoc) {
 	c.lacked++
-	if c.lacked > 1 && (c.batch.retries && !c.stopping || c.aloneFails()) {
+	if c.lacked > 1 && c.leaves() {
 		// Reached: the source does not have a revision that was refused any more
-		c.leave(peer.Refusal{Status: 404, Error: "not_found", Reason: notThere})
+		c.leave(Finding{Refusal: peer.Refusal{Status: 404, Error: "not_found", Reason: notThere}, Failed: true})
 		return
 	}
 	if c.lacked > 1 || c.stopping {
@@ -230,7 +244,7 @@ func (c *docCopy) overcome(op peer.CopyDoc, o *peer.Refusal) {
 		Side: peer.Target, Method: "PUT", URL: op.ID, Kind: peer.Status, Status: o.Status, Error: o.Error, Reason: o.Reason,
 	}
 	switch {
-	case skippable(o):
+	case skippable(o) && len(c.doubtful) > 0:
 		// Reached: a target may know us no longer
 		c.doubt()
 	case o.Status == 412 && len(op.Since) > 0: // an attachment that was sent as a stub is not on the target
@@ -240,8 +254,8 @@ func (c *docCopy) overcome(op peer.CopyDoc, o *peer.Refusal) {
 		c.again(c.call, 0)
 	case c.grantRetry(c.call, f):
 		c.call.failure = f
-	case c.batch.retries, c.aloneFails():
-		c.leave(*o)
+	case c.batch.retries, c.leaves():
+		c.leave(Finding{Refusal: *o, Failed: true})
 	default:
 		c.crash(Trouble{
 			Error:  "doc_write_failed",

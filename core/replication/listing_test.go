@@ -19,6 +19,8 @@ type listing struct {
 	asks  []Effect // Refused and ReadRefused that wait for their answers
 	asked bool     // an operator wants all tried at once
 	deaf  bool     // the store answers nothing
+	// others counts rows of the list that no run is shown.
+	others int64
 }
 
 // entry is a row of the list.
@@ -50,6 +52,7 @@ func (w *world) answerAsk() {
 			row := w.list[at]
 			age := w.now.Sub(row.last)
 			listed := Listed{ID: at.id, Rev: at.rev, Attempts: row.attempts, Age: age, Asked: w.asked}
+			listed.Failed = row.Failed
 			page.Docs = append(page.Docs, listed)
 		}
 		w.step(page)

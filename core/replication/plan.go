@@ -33,8 +33,8 @@ type Plan struct {
 	Broken func(*invariant.Broken)
 	// Reset has the run discard the checkpoints that it finds and copy everything anew.
 	Reset bool
-	// Refused reports that there are documents in the list of those refused (see ReadRefused).
-	Refused bool
+	// Listed is how many revisions the list of refused documents has (see ReadRefused).
+	Listed int64
 	// Crashes is how many runs of the job crashed in a row before this one (see lenient).
 	Crashes int
 }
@@ -118,7 +118,7 @@ type Terms struct {
 	Memory           int
 	Broken           func(*invariant.Broken)
 	Reset            bool
-	Refused          bool
+	Listed           int64
 	Crashes          int
 	StallTimeout     time.Duration
 	MissingPause     time.Duration
@@ -154,7 +154,7 @@ func NewPlan(rep *spec.Replication, t Terms) Plan {
 	}
 	return Plan{
 		Options: o, Created: t.Created, Resumed: t.Resumed, ResumedID: t.ResumedID, Delay: t.Delay, Seed: t.Seed, Broken: t.Broken, Reset: t.Reset,
-		Refused: t.Refused, Crashes: t.Crashes,
+		Listed: t.Listed, Crashes: t.Crashes,
 		IDs: func(filterCode string) IDs { return idsOf(rep, t.Server, filterCode) },
 	}
 }

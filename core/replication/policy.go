@@ -160,6 +160,10 @@ func skippable(f *peer.Refusal) bool {
 // whose password was changed both answer 401 or 403, and 400 may be for each of our requests.
 func aboutUs(f *peer.Refusal) bool { return f.Status == 400 || f.Status == 401 || f.Status == 403 }
 
+// mayPass reports whether a document that was refused may be taken later, as it is. Between us and the target something
+// may spoil requests for a while, as a proxy whose disk is full cuts them, and the target then answers 400.
+func mayPass(f *peer.Refusal) bool { return f.Status == 400 }
+
 // trouble words a failure that ends the run as CouchDB does.
 func trouble(op peer.Op, f *peer.Failure) Trouble {
 	t := Trouble{Reason: f.String()}

@@ -14,6 +14,8 @@ import (
 )
 
 const (
+	// MaxListed is how many revisions the list of a job has, usually; more are only counted.
+	MaxListed = 10_000
 	// listedAtOnce bounds the findings of one Refused, and with the size of a batch the revisions of one page
 	// of the list.
 	listedAtOnce = 100
@@ -32,6 +34,8 @@ type Finding struct {
 	// Over says that the revision leaves the list: the target has it now, or the source has put a newer one in
 	// its place.
 	Over bool
+	// Failed says that the revision could not be copied, though the target may take it (see Plan.lenient, mayPass).
+	Failed bool
 }
 
 // Listed is a revision in the list of refused documents.
@@ -40,6 +44,7 @@ type Listed struct {
 	Attempts int           // how often the target refused it, at least 1
 	Age      time.Duration // since it did so last
 	Asked    bool          // an operator has asked since to try it at once
+	Failed   bool          // it could not be copied, and is tried again under on_refusal skip, too
 }
 
 // refusedPause is the time between an attempt to bring a refused revision over and the next one.
@@ -65,6 +70,8 @@ type refusals struct {
 	rng  prng.Source // spreads passes of runs that begin together
 
 	next    instant.Time // when the next pass begins; Never while there is no reason for one
+	added   int64        // revisions that this run has put into the list, or more
+	failing bool         // some of those listed have failed
 	changed bool         // such a document was written since the last pass began
 	last    bool         // a one-shot has begun its last attempts
 
@@ -90,7 +97,7 @@ type filed struct {
 
 func (f *refusals) begin() {
 	f.docs, f.next, f.rng = map[uint64]bool{}, instant.Never, prng.Fork(f.plan.Seed, "refused")
-	if f.plan.Refused {
+	if f.plan.Listed > 0 {
 		f.next = f.now
 	}
 }
@@ -98,25 +105,38 @@ func (f *refusals) begin() {
 // refuse counts and lists a revision that the target refused.
 func (p *pipeline) refuse(b *batch, v peer.Refusal) {
 	p.info.refused(v)
-	p.refused.list(b, v)
+	p.refused.list(b, Finding{Refusal: v, Failed: mayPass(&v)})
 }
 
 // list adds a revision to the list, before the batch is done.
-func (f *refusals) list(b *batch, v peer.Refusal) {
+func (f *refusals) list(b *batch, v Finding) {
 	if f.plan.OnRefusal == spec.FailRefused {
 		if f.fatal == nil {
-			f.fatal = &v
+			f.fatal = &v.Refusal
 		}
 		return
 	}
 	v.Error, v.Reason = clip(v.Error), clip(v.Reason)
 	b.unstored++
-	f.queue = append(f.queue, filed{Finding{Refusal: v}, b})
+	if !b.retries {
+		f.added++
+	}
+	f.queue = append(f.queue, filed{v, b})
 	f.know(v.ID)
-	if f.plan.OnRefusal == spec.RetryRefused {
+	f.failing = f.failing || v.Failed
+	if f.again(v.Failed) {
 		f.passBy(refusedPause(f.tried[peerRev{v.ID, v.Rev}] + 1))
 	}
 }
+
+// again reports whether the run tries a listed revision again by itself. What only failed was not refused, so under
+// skip, too, it is not left out for good.
+func (f *refusals) again(failed bool) bool {
+	return f.plan.OnRefusal == spec.RetryRefused || failed && f.plan.OnRefusal != spec.FailRefused
+}
+
+// hasRoom reports whether the list has a place for n more revisions, which would else only be counted.
+func (f *refusals) hasRoom(n int) bool { return f.plan.Listed+f.added+int64(n) <= MaxListed }
 
 func clip(text string) string {
 	if len(text) <= maxRefusalText {
@@ -193,8 +213,8 @@ func (f *refusals) stop() {
 // ending reports whether a one-shot has brought over all that its feed had.
 func (f *refusals) ending() bool { return f.feed.over && len(f.work.batches) == 0 }
 
-// retries reports whether refused documents are tried again, and some are known.
-func (f *refusals) retries() bool { return f.plan.OnRefusal == spec.RetryRefused && len(f.docs) > 0 }
+// retries reports whether listed documents are tried again, and some are known.
+func (f *refusals) retries() bool { return f.again(f.failing) && len(f.docs) > 0 }
 
 // settled reports whether the list is as true as a one-shot leaves it.
 func (f *refusals) settled() bool {
@@ -221,7 +241,7 @@ func (f *refusals) due() instant.Time {
 func (f *refusals) passWhenDue() {
 	switch {
 	case f.now >= f.due():
-		f.passing, f.changed, f.next = true, false, instant.Never
+		f.passing, f.changed, f.failing, f.next = true, false, false, instant.Never
 		f.insists = f.ending() && !f.last
 		f.last = f.last || f.insists
 		f.found = map[uint64]bool{}
@@ -281,6 +301,7 @@ func (f *refusals) onDiff(op peer.DiffRevs, reply peer.Reply) {
 			continue
 		}
 		f.found[mix.String(d.ID)] = true
+		f.failing = f.failing || d.Failed
 		if f.tries(d) {
 			// Reached: a refused document is tried again
 			f.tried[peerRev{d.ID, d.Rev}] = d.Attempts
@@ -302,7 +323,7 @@ func (f *refusals) tries(d Listed) bool {
 		return false
 	case d.Asked:
 		return true
-	case f.plan.OnRefusal != spec.RetryRefused:
+	case !f.again(d.Failed):
 		return false
 	case f.insists || d.Age >= pause*3/4:
 		return true

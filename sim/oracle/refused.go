@@ -36,6 +36,12 @@ type refusedRow struct {
 	First    instant.Time
 	Last     instant.Time
 	Attempts int
+	Failed   bool // it was not refused, but could not be copied
+}
+
+// triedUnder reports whether runs try a row again by themselves.
+func (row refusedRow) triedUnder(policy spec.OnRefusal) bool {
+	return policy == spec.RetryRefused || row.Failed && policy != spec.FailRefused
 }
 
 var refusedSubject = subject{

@@ -32,12 +32,12 @@ type trials struct {
 var triedAgainSubject = subject{
 	invariants: []Invariant{
 		{"S72a", "A run that goes through the list copies a revision again only if a user has asked since it " +
-			"was refused, or under on_refusal retry after three quarters of a minute, of two, of four, up to " +
-			"six hours, or at the end of a one-shot."},
-		{"S72b", "Once all trouble is over, a run under on_refusal retry tries a listed revision before nine " +
-			"eighths of its pause are over."},
-		{"L13", "Once all trouble is over, the list of a continuous job under on_refusal retry becomes empty, " +
-			"and what it had is on the target."},
+			"was refused, or under on_refusal retry, or if it could not be copied, after three quarters of a " +
+			"minute, of two, of four, up to six hours, or at the end of a one-shot."},
+		{"S72b", "Once all trouble is over, a run tries a listed revision that could not be copied, and under " +
+			"on_refusal retry each, before nine eighths of its pause are over."},
+		{"L13", "Once all trouble is over, the list of a continuous job has no revision that could not be copied, " +
+			"and under on_refusal retry none, and what it had is on the target."},
 		{"L12", "Once all trouble is over, what was listed when a user asked to try it has been tried since."},
 	},
 	begin: func(c *chronicle) {
@@ -139,8 +139,7 @@ func (t *triedAgain) checkAgain(r *run, op peer.CopyDoc) {
 			continue
 		}
 		rests := t.w.Now().Sub(row.Last)
-		retries := rep.OnRefusal == spec.RetryRefused
-		if retries && (!rep.Continuous || rests >= pauseAfter(row.Attempts)*3/4) {
+		if row.triedUnder(rep.OnRefusal) && (!rep.Continuous || rests >= pauseAfter(row.Attempts)*3/4) {
 			continue
 		}
 		t.Fail("S72a", "%s copies %s again under on_refusal %q, %s after attempt %d",
@@ -164,13 +163,13 @@ func (t *triedAgain) checkWaits() {
 	}
 	for _, r := range t.runs {
 		rep, rows := r.Replication(), t.lists[r.JobID()].rows
-		if rep.OnRefusal != spec.RetryRefused || !rep.Continuous || r.stopped || !r.feed.begun || !t.holds(r) {
+		if !rep.Continuous || r.stopped || !r.feed.begun || !t.holds(r) {
 			continue
 		}
 		slack := passSlack + time.Duration(len(rows))*rowSlack
 		for name, row := range rows { // in any order: a run that is late fails whichever it is late with
 			due := max(row.Last.Add(pauseAfter(row.Attempts)*9/8), r.Began(), healed)
-			if now > due.Add(slack) {
+			if row.triedUnder(rep.OnRefusal) && now > due.Add(slack) {
 				t.Fail("S72b", "%s has not tried %s again, which was refused %d times, last at %s",
 					r, name, row.Attempts, row.Last)
 			}
@@ -214,7 +213,7 @@ func (t *triedAgain) untried(id string) *Violation {
 			return missed("L12", "a user asked job %s to try %s, which was not tried after attempt %d",
 				id, name, was.Attempts)
 		}
-		if rep.OnRefusal == spec.RetryRefused && source.Has(name.ID, name.Rev) {
+		if row.triedUnder(rep.OnRefusal) && source.Has(name.ID, name.Rev) {
 			return missed("L13", "job %s still lists %s, after %d attempts", id, name, row.Attempts)
 		}
 	}

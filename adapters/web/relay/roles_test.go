@@ -89,6 +89,7 @@ func TestRolesStayAwayByTwoEdits(t *testing.T) {
 	}
 	write(`"_deleted":true,"_rev":"3-d"`)
 	write(`"_deleted":true,"_revisions":{"start":3,"ids":["d","` + winner + `"]}`)
+	write(`"_deleted":true,"_revisions":{"start":4,"ids":["e","d","` + winner + `"]}`)
 	write(key+`,"roles":[],"_revisions":{"start":3,"ids":["a","`+winner+`"]}`,
 		`"_deleted":true,"_revisions":{"start":4,"ids":["b","a","`+winner+`"]}`)
 }

@@ -1,0 +1,103 @@
+package replication
+
+import (
+	"fmt"
+	"testing"
+
+	"couchrelay/core/peer"
+	"couchrelay/core/spec"
+)
+
+// corrupt is how sources fail on doc3 in these tests, for as long as it is ill.
+var corrupt = map[string]peer.Failure{
+	"source fails":   {Side: peer.Source, Kind: peer.Status, Status: 500, Error: "unknown_error"},
+	"source forbids": {Side: peer.Source, Kind: peer.Status, Status: 403, Error: "forbidden"},
+	"source is cut":  {Side: peer.Source, Kind: peer.Broken, Reason: "connection reset"},
+}
+
+// TestLeftOutComesLater: a document that could not be copied comes over once it can be, also under on_refusal skip: no
+// target has refused it. Until then it ends no run.
+func TestLeftOutComesLater(t *testing.T) {
+	for name, f := range corrupt {
+		for _, policy := range []spec.OnRefusal{spec.SkipRefused, spec.RetryRefused} {
+			t.Run(fmt.Sprint(name, " ", policy), func(t *testing.T) {
+				w := newWorld(t)
+				w.plan.Crashes, w.plan.UseBulkGet, w.plan.OnRefusal = lenientAfter, false, policy
+				w.fill(40)
+				w.bad(f, func(peer.CopyDoc) *peer.Reply { return &peer.Reply{Failure: &f} })
+				w.begin()
+				w.wantEnd(Completed, "")
+				w.plan.Crashes = 0
+				w.begin()
+				if w.wantEnd(Completed, ""); w.list[peerRev{"doc3", "1-a"}] == nil {
+					t.Fatalf("listed %v", w.list)
+				}
+				w.reply = nil
+				w.begin()
+				if w.wantEnd(Completed, ""); len(w.list) > 0 || !w.dbs[peer.Target].has("doc3", "1-a") {
+					t.Errorf("listed %v", w.list)
+				}
+			})
+		}
+	}
+}
+
+// TestLeftOutHasPlace: what the list has no place for is not left out, since nothing would bring it over.
+func TestLeftOutHasPlace(t *testing.T) {
+	for _, room := range []int64{0, 1} {
+		w := newWorld(t)
+		w.plan.Crashes, w.plan.UseBulkGet = lenientAfter, false
+		w.fill(40)
+		f := corrupt["source fails"]
+		w.bad(f, func(peer.CopyDoc) *peer.Reply { return &peer.Reply{Failure: &f} })
+		w.others = MaxListed - room
+		w.begin()
+		if end := w.runToEnd(first); (end.Cause == Completed) != (room > 0) {
+			t.Errorf("room for %d: %s", room, end)
+		}
+	}
+}
+
+// TestLenientNeedsOthers: that the target took one leaf of a document does not tell that it takes other documents while
+// the next leaf fails.
+func TestLenientNeedsOthers(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Crashes, w.plan.UseBulkGet = lenientAfter, false
+	w.dbs[peer.Source].write("doc3", "1-a")
+	w.dbs[peer.Source].write("doc3", "1-b")
+	down := peer.Failure{Side: peer.Target, Kind: peer.Status, Status: 503}
+	w.reply = func(c Call) *peer.Reply {
+		if op, copies := c.Op.(peer.CopyDoc); copies && len(op.Revs) == 2 {
+			return &peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: op.Revs[0]}}}, Failure: &down}
+		} else if copies {
+			return &peer.Reply{Failure: &down}
+		}
+		return nil
+	}
+	w.begin()
+	if end := w.runToEnd(first); end.Cause != Crashed || len(w.list) > 0 {
+		t.Errorf("%s, listed %v", end, w.list)
+	}
+}
+
+// TestUnreadComesLater: a proxy answers 400 to all documents, in CouchDB's words, since its disk is full, say. Once it
+// is mended they come over, also under on_refusal skip, and none is only counted.
+func TestUnreadComesLater(t *testing.T) {
+	for _, room := range []int64{4, 5} {
+		w := newWorld(t)
+		w.fill(5)
+		w.unreadable(peer.Failure{Side: peer.Target, Kind: peer.Status, Status: 400, Error: "bad_request"},
+			"doc0", "doc1", "doc2", "doc3", "doc4")
+		w.others = MaxListed - room
+		w.begin()
+		end := w.runToEnd(first)
+		if full := room < 5; (end.Cause == Crashed) != full || !full && len(w.list) != 5 {
+			t.Fatalf("room for %d: %s, listed %v", room, end, w.list)
+		}
+		w.reply, w.others = nil, 0
+		w.begin()
+		if w.wantEnd(Completed, ""); len(w.list) > 0 || !w.dbs[peer.Target].has("doc4", "1-a") {
+			t.Errorf("room for %d: listed %v", room, w.list)
+		}
+	}
+}
