@@ -2,6 +2,7 @@ package couchdb
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -330,7 +331,7 @@ func (q *request) bulkGet() error {
 		}
 		given = true
 		return arrayElements(d, errNoArray, func(raw []byte) error {
-			if err := q.Hold(perElement); err != nil {
+			if err := cmp.Or(q.Hold(perElement), q.HoldParsed(raw)); err != nil {
 				return err
 			}
 			w, err := parseWanted(raw)

@@ -67,16 +67,17 @@ func parseRevs(list []string) ([]revtree.Rev, error) {
 }
 
 // jsonBody reads a body that must be declared as JSON, and is parsed as a whole.
-func (q *request) jsonBody() ([]byte, error) {
-	body, err := q.JSONBody(q.Limits.Request)
-	if err == nil {
-		err = q.HoldParsed(body)
-	}
-	return body, err
-}
+func (q *request) jsonBody() ([]byte, error) { return q.toParse(q.JSONBody(q.Limits.Request)) }
 
-// readBody reads the whole body, decompressed.
-func (q *request) readBody() ([]byte, error) { return q.ReadBody(q.Limits.Request) }
+// readBody reads the whole body, decompressed, which is parsed as a whole.
+func (q *request) readBody() ([]byte, error) { return q.toParse(q.ReadBody(q.Limits.Request)) }
+
+func (q *request) toParse(body []byte, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	return body, q.HoldParsed(body)
+}
 
 // accepts reports whether the client takes answers of a content type.
 func (q *request) accepts(kind string) bool {
