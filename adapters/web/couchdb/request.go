@@ -1,6 +1,7 @@
 package couchdb
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"mime"
@@ -67,16 +68,15 @@ func parseRevs(list []string) ([]revtree.Rev, error) {
 }
 
 // jsonBody reads a body that must be declared as JSON, and is parsed as a whole.
-func (q *request) jsonBody() ([]byte, error) { return q.toParse(q.JSONBody(q.Limits.Request)) }
+func (q *request) jsonBody() ([]byte, error) {
+	body, err := q.JSONBody(q.Limits.Request)
+	return body, cmp.Or(err, q.HoldParsed(body))
+}
 
 // readBody reads the whole body, decompressed, which is parsed as a whole.
-func (q *request) readBody() ([]byte, error) { return q.toParse(q.ReadBody(q.Limits.Request)) }
-
-func (q *request) toParse(body []byte, err error) ([]byte, error) {
-	if err != nil {
-		return nil, err
-	}
-	return body, q.HoldParsed(body)
+func (q *request) readBody() ([]byte, error) {
+	body, err := q.ReadBody(q.Limits.Request)
+	return body, cmp.Or(err, q.HoldParsed(body))
 }
 
 // accepts reports whether the client takes answers of a content type.
