@@ -13,6 +13,7 @@ func TestManySmallElements(t *testing.T) {
 	h := New(Options{Limits: web.Limits{Memory: 10 << 20}})
 	objects, numbers := strings.Repeat("{},", 100_000)+"{}", strings.Repeat("0,", 100_000)+"0"
 	nested := strings.Repeat(strings.Repeat("[", 500)+strings.Repeat("]", 500)+",", 500) + "0"
+	many := strings.Repeat(`{"a":[`+numbers[:2000]+`0]},`, 100)
 	strs := strings.Repeat(`"",`, 100_000) + `""`
 	for to, body := range map[string]string{
 		"POST /db/_bulk_docs":                    `{"docs":[` + objects + `]}`,
@@ -28,6 +29,7 @@ func TestManySmallElements(t *testing.T) {
 		"POST /db/_revs_diff":                    `{"a":[` + numbers + `]}`,
 		"POST /db/_all_docs":                     `{"keys":[` + numbers + `]}`,
 		"PUT /db/doc":                            `{"a":[` + numbers + `]}`,
+		"POST /db/_bulk_docs?many=documents":     `{"docs":[` + many + `{}]}`,
 		"POST /db/_bulk_docs?one=large_document": `{"docs":[{"a":[` + numbers + `]}]}`,
 	} {
 		method, path, _ := strings.Cut(to, " ")
