@@ -241,6 +241,8 @@ func TestDebianPackage(t *testing.T) {
 	s.dpkg("--install", "/root/couchrelay.deb", "restart", true)
 	s.run("rm", enabled) // as systemctl disable does
 	s.dpkg("--install", "/root/couchrelay.deb", "", false)
+	s.run("rm", "/var/lib/systemd/deb-systemd-helper-enabled/couchrelay.service.dsh-also") // older ones had none
+	s.dpkg("--install", "/root/couchrelay.deb", "", false)
 	s.dpkg("--remove", "couchrelay", "stop", false)
 	s.dpkg("--install", "/root/couchrelay.deb", "", false)
 	s.dpkg("--purge", "couchrelay", "stop", false)

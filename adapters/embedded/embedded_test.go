@@ -435,3 +435,38 @@ func TestViewsAreReleased(t *testing.T) {
 		t.Errorf("%d views, the last with %d references", n, db.view.refs)
 	}
 }
+
+// TestPairsAreApart: whoever appends to a key or a value that a range brought changes no other pair.
+func TestPairsAreApart(t *testing.T) {
+	db, err := Open(t.TempDir(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	err = kv.Do(t.Context(), db, func(tx kv.Tx) error {
+		for _, key := range []string{"a", "b", "c"} {
+			tx.Set([]byte(key), []byte("value of "+key))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	moment, err := db.Moment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer moment.Close()
+	pairs, err := moment.GetRange(kv.Range{Begin: []byte("a"), End: []byte("z")}, kv.RangeOptions{})
+	if err != nil || len(pairs) != 3 {
+		t.Fatal(len(pairs), err)
+	}
+	for _, p := range pairs {
+		_, _ = append(p.Key, "xxxx"...), append(p.Value, "xxxx"...)
+	}
+	for _, p := range pairs {
+		if string(p.Value) != "value of "+string(p.Key) {
+			t.Errorf("%q: %q", p.Key, p.Value)
+		}
+	}
+}

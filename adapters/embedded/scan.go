@@ -76,7 +76,8 @@ func (w *walk) pair() (key, value []byte) {
 	}
 	from, mid := len(w.memory), len(w.memory)+len(k)
 	w.memory = append(append(w.memory, k...), v...)
-	return w.memory[from:mid:mid], w.memory[mid:]
+	end := len(w.memory)
+	return w.memory[from:mid:mid], w.memory[mid:end:end]
 }
 
 // forward yields pairs in order.

@@ -67,10 +67,21 @@ func (q *Request) Hold(bytes int64) error {
 // perValue is about how many bytes of memory a value takes once the text is parsed in which it had two bytes.
 const perValue = 150
 
-// HoldParsed takes memory for the values of a JSON text, of which a comma stands before each but the first. The largest
-// text of a request counts: others are parsed before or after it.
-func (q *Request) HoldParsed(text []byte) error {
-	more := max(0, perValue*int64(1+bytes.Count(text, []byte(",")))-q.parsed)
+// HoldParsed takes memory for the values of a JSON text, of which a comma or the beginning of an array or object stands
+// before each but the first. The largest text of a request counts: others are parsed before or after it.
+func (q *Request) HoldParsed(text []byte) error { return q.HoldValues(Values(text)) }
+
+// Values is about how many values a JSON text has, and no less.
+func Values(text []byte) (n int64) {
+	for _, before := range []string{",", "[", "{"} {
+		n += int64(bytes.Count(text, []byte(before)))
+	}
+	return 1 + n
+}
+
+// HoldValues is HoldParsed of as many values, which several texts have that are parsed together.
+func (q *Request) HoldValues(n int64) error {
+	more := max(0, perValue*n-q.parsed)
 	q.parsed += more
 	return q.Hold(more)
 }

@@ -111,7 +111,7 @@ func TestHoldParsed(t *testing.T) {
 		busy bool
 		want int64
 	}{
-		{`[0,0,0]`, false, 3}, {`[0]`, false, 3}, {`[0,0,0,0,0,0,0]`, false, 7}, {`[0,0,0,0,0,0,0,0]`, true, 8},
+		{`[0,0,0]`, false, 4}, {`[0]`, false, 4}, {`[[{}],[[]]]`, false, 7}, {`[0,0,0,0,0,0,0]`, true, 8},
 	} {
 		if err := q.HoldParsed([]byte(c.text)); (err != nil) != c.busy || q.budget.taken.Load() != c.want*perValue {
 			t.Errorf("%s: %v, %d bytes", c.text, err, q.budget.taken.Load())

@@ -109,7 +109,7 @@ func writeDocs(
 	s *Store, tx kv.Tx, db *docs.Database, edits []docs.Edit, by Writer, now instant.Time,
 ) ([]docs.Written, error) {
 	edits = edits[:atOnce(edits)]
-	accepted := map[string]*content{} // by document, the last that passed the validation
+	accepted := map[string][]*content{} // by document, those that passed the validation
 	w := &writing{s: s, tx: tx, db: db, by: by, checked: map[checkedBody]*outcome{}}
 	db.Validate = func(next, prev *docs.Document, replicated bool) error {
 		if exempt(next.ID) {
@@ -129,7 +129,7 @@ func writeDocs(
 			err = w.ask(next, prev, by)
 		}
 		if err == nil {
-			accepted[next.ID] = c
+			accepted[next.ID] = append(accepted[next.ID], c)
 		}
 		return err
 	}
@@ -240,8 +240,8 @@ func stateOf(body ejson.Value) string {
 
 // follow brings the job of a document in line with the document's winning revision: no document, no job; a
 // new or changed replication, a new job; a terminal state that a user wrote, or that another leaf has which wins now,
-// a job that is over. written is the body that was written last, which need not be the winner's.
-func (w *writing) follow(id string, written *content, now instant.Time) error {
+// a job that is over. written are the bodies that were written now, of which the winner's need not be one.
+func (w *writing) follow(id string, written []*content, now instant.Time) error {
 	s, tx, db := w.s, w.tx, w.db
 	jobID := documentJobID(db.Instance, id)
 	doc, err := db.Read(id, docs.Want{Deleted: true})
@@ -251,8 +251,8 @@ func (w *writing) follow(id string, written *content, now instant.Time) error {
 	if doc.Deleted {
 		return s.remove(tx, jobID)
 	}
-	c := written
-	if c == nil || !bytes.Equal(c.text, doc.Body) {
+	c, wrote := theWritten(written, doc.Body)
+	if !wrote {
 		if c, err = parseContent(doc.Body); err != nil {
 			return err
 		}
@@ -278,7 +278,7 @@ func (w *writing) follow(id string, written *content, now instant.Time) error {
 			return err
 		}
 	}
-	if !w.believes(rep, before) {
+	if !w.believes(rep, before, wrote) {
 		rep.Owner = ""
 	}
 	rep.User.Admin = w.by.answersFor(rep, before)
@@ -295,17 +295,27 @@ func (w *writing) follow(id string, written *content, now instant.Time) error {
 	return s.put(tx, jobID, rec, rep, now)
 }
 
+// theWritten finds a body among those that were written.
+func theWritten(written []*content, body []byte) (c *content, wrote bool) {
+	for _, c := range written {
+		if bytes.Equal(c.text, body) {
+			return c, true
+		}
+	}
+	return nil, false
+}
+
 // believes reports whether a job may have the rights of the owner that its document names. What a server admin writes
-// is believed. An admin of the database can name any owner, others have no rights to give, and an order leaves what
-// there was.
-func (w *writing) believes(rep, before *spec.Replication) bool {
+// is believed, but not a branch of somebody else that wins once the admin has deleted another one. An admin of the
+// database can name any owner, others have no rights to give, and an order leaves what there was.
+func (w *writing) believes(rep, before *spec.Replication, wrote bool) bool {
 	switch {
 	case w.db.Follows != "":
 		return w.db.Trusted
 	case w.by.order:
 		return before != nil && before.Owner == rep.Owner
 	}
-	return w.by.ofServer()
+	return wrote && w.by.ofServer()
 }
 
 // retell notes whose the job of a document or request is, and which fields there mean nothing. It goes on as it is.

@@ -31,7 +31,7 @@ func Mirror(s *Store, tx kv.Tx, db *docs.Database, list []Mirrored, now instant.
 		return 0, err
 	}
 	list = list[:len(found)]
-	m := mirroring{foreseen: foreseen{s: s}, db: db, contents: map[string]*content{}, now: now}
+	m := mirroring{foreseen: foreseen{s: s}, db: db, contents: map[string][]*content{}, now: now}
 	n := 0
 	for size := 0; n < len(list); n++ {
 		var edit docs.Edit
@@ -51,7 +51,7 @@ type mirroring struct {
 	foreseen
 	db       *docs.Database
 	edits    []docs.Edit
-	contents map[string]*content // by document
+	contents map[string][]*content // by document
 	now      instant.Time
 }
 
@@ -77,7 +77,7 @@ func (m *mirroring) edit(d Mirrored, leaves []docs.Opened) (docs.Edit, error) {
 	if c.rep != nil && c.rep.Filter.Kind != spec.FunctionFilter {
 		m.claim(repid.New(m.s.Config.Server, c.rep, "").String())
 	}
-	m.contents[d.ID], edit.Body = c, c.text
+	m.contents[d.ID], edit.Body = []*content{c}, c.text
 	return edit, nil
 }
 

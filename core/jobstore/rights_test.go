@@ -1,8 +1,11 @@
 package jobstore
 
 import (
+	"cmp"
+	"strings"
 	"testing"
 
+	"couchrelay/core/docs"
 	"couchrelay/core/kv"
 	"couchrelay/core/spec"
 )
@@ -136,6 +139,67 @@ func TestNamedOwners(t *testing.T) {
 		}
 		if got := owner(); got != c.want {
 			t.Errorf("%s: it runs again with the rights of %q", name, got)
+		}
+	}
+}
+
+// TestBranchIsNotTheAdmins: a server admin who deletes the winner of a document does not answer for a branch of an
+// admin of the database that wins then. Of what it writes in one request it answers for whatever wins.
+func TestBranchIsNotTheAdmins(t *testing.T) {
+	const a = `{"source":"http://h/a","target":"http://h/b","owner":"adm"}`
+	const other = `{"source":"http://h/c","target":"http://h/b","owner":"adm"}`
+	ofDB := Writer{Name: "joe", Admin: true}
+	rights := func(b *bench) (owner string, admin bool) {
+		rep := get(b, func(tx kv.Tx) (*spec.Replication, error) { return b.s.Spec(tx, jobID("r")) })
+		return rep.Owner, rep.User.Admin
+	}
+	for _, first := range []Writer{ofDB, admin} {
+		b := newBench(t)
+		if err := cmp.Or(b.replicated("r", "1-a", other, ofDB), b.replicated("r", "1-b", a, first)); err != nil {
+			t.Fatal(err)
+		}
+		if refusal := b.put("r", `{"_deleted":true}`, admin); refusal != nil {
+			t.Fatal(refusal)
+		}
+		if doc := b.doc("r"); !strings.Contains(doc, "http://h/c") {
+			t.Fatalf("the winner is %s", doc)
+		}
+		if owner, admin := rights(b); owner != "" || admin {
+			t.Errorf("beside a branch of %s the job has the rights of %q, of an admin: %t", first.Name, owner, admin)
+		}
+	}
+	b := newBench(t)
+	both := []docs.Edit{{Replicated: true}, {Replicated: true}}
+	for i, rev := range []string{"1-b", "1-a"} {
+		body := `{"_id":"r","_rev":"` + rev + `",` + []string{a, other}[i][1:]
+		doc, err := docs.ParseDocument([]byte(body), docs.ReplicationMembers...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		both[i].Document = *doc
+	}
+	if written, _ := b.writeSome(both); len(written) != 2 {
+		t.Fatalf("%d of 2 are written", len(written))
+	}
+	if owner, admin := rights(b); owner != "adm" || !admin {
+		t.Errorf("of an admin's branches the job has the rights of %q, of an admin: %t", owner, admin)
+	}
+}
+
+// TestNameOfAnAdmin: the job of a request has the rights of its user's name only if the user was a server admin, which
+// a user of a token or of a CouchDB with the name of an admin need not be.
+func TestNameOfAnAdmin(t *testing.T) {
+	for isAdmin, want := range map[bool]string{false: "", true: "adm"} {
+		b := newBench(t)
+		rep, err := spec.ParseRequest([]byte(simple), b.s.Config.Parse)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rep.User.Admin = isAdmin
+		id := get(b, func(tx kv.Tx) (string, error) { return b.s.Replicate(tx, rep, "adm", b.now) })
+		stored := get(b, func(tx kv.Tx) (*spec.Replication, error) { return b.s.Spec(tx, id) })
+		if stored.User.Name != want || stored.User.Admin != isAdmin || b.record(id).User != "adm" {
+			t.Errorf("the job of %q has the rights of %+v", b.record(id).User, stored.User)
 		}
 	}
 }

@@ -20,7 +20,10 @@ func (s *Store) Replicate(tx kv.Tx, rep *spec.Replication, user string, now inst
 		return "", err
 	}
 	rec := &Record{User: user}
-	rep.User = spec.UserCtx{Name: user, Admin: rep.User.Admin} // whatever the request says: rights depend on it
+	rep.User = spec.UserCtx{Admin: rep.User.Admin} // whatever the request says: rights depend on it
+	if rep.User.Admin {
+		rep.User.Name = user // others may have the name of an admin
+	}
 	if old != nil && !old.State.Terminal() {
 		rec.Pause, rec.Reset = old.Pause, old.Reset
 		running, err := s.Spec(tx, jobID)

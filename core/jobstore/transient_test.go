@@ -13,15 +13,14 @@ import (
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/replication"
 	"couchrelay/core/schedule"
-	"couchrelay/core/spec"
 	"couchrelay/sim/fakefdb"
 )
 
 func TestTransient(t *testing.T) {
 	b := newBench(t)
 	id := b.replicate("joe")
-	if rep := get(b, func(tx kv.Tx) (*spec.Replication, error) { return b.s.Spec(tx, id) }); rep.User.Name != "joe" {
-		t.Errorf("filters and the target see the request of %+v", rep.User)
+	if user := b.record(id).User; user != "joe" {
+		t.Errorf("the job is of %q", user)
 	}
 	if again := b.replicate("joe"); again != id || len(b.record(id).History) != 1 {
 		t.Error("the same request made another job")

@@ -40,7 +40,8 @@ type Replication struct {
 
 	// DocID is a document's _id, empty for a request.
 	DocID string `json:"doc_id,omitempty"`
-	// User is the document's user_ctx, which may name any user. For a request jobstore sets it to the user who sent it.
+	// User is the document's user_ctx, which may name any user. For a request jobstore sets it to the user who sent
+	// it if that was a server admin, else to nobody.
 	User UserCtx `json:"user_ctx"`
 	// Owner is the document's owner field.
 	Owner string `json:"owner,omitempty"`

@@ -9,8 +9,10 @@ fi
 
 case "$1" in
 configure | abort-*) # Debian: $2 is the version that was configured before, also if that was removed
-	# A service that was disabled stays so, also if the package was removed in between; else it is enabled.
-	if deb-systemd-helper --quiet was-enabled couchrelay.service; then
+	# A service that was disabled stays so, also if the package was removed in between; else it is enabled. Older
+	# packages left no note of that: what they enabled is enabled.
+	if deb-systemd-helper --quiet was-enabled couchrelay.service &&
+		{ [ -z "$2" ] || deb-systemd-helper --quiet debian-installed couchrelay.service; }; then
 		deb-systemd-helper enable couchrelay.service >/dev/null || true
 	else
 		deb-systemd-helper update-state couchrelay.service >/dev/null || true

@@ -2,6 +2,7 @@ package couchdb
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -86,6 +87,25 @@ func decode(d *jsontext.Decoder, into any, wrong error) error {
 	return nil
 }
 
+// parsedAtOnce is about how many bytes of documents are in memory at a time as they are parsed: those that one
+// transaction writes, or a larger one.
+const parsedAtOnce = 4 << 20
+
+// together counts the values of documents that are parsed at the same time.
+type together struct {
+	size   int
+	values int64
+}
+
+// hold takes memory for another document.
+func (t *together) hold(q *request, raw []byte) error {
+	if t.size += len(raw); t.size > parsedAtOnce {
+		*t = together{size: len(raw)}
+	}
+	t.values += web.Values(raw)
+	return q.HoldValues(t.values)
+}
+
 // perElement is about how many bytes of memory an element of a bulk request takes besides its text, of which it may
 // have two bytes.
 const perElement = 500
@@ -139,7 +159,7 @@ type refused struct {
 
 // parseBulk reads the edits of a bulk request. What was uploaded is returned even with an error.
 func (q *request) parseBulk(body []byte) (edits []docs.Edit, uploads []*docs.Upload, err error) {
-	newEdits, given := true, false
+	newEdits, given, some := true, false, together{}
 	err = objectMembers(body, func(name string, d *jsontext.Decoder) error {
 		switch name {
 		case "new_edits":
@@ -151,15 +171,15 @@ func (q *request) parseBulk(body []byte) (edits []docs.Edit, uploads []*docs.Upl
 		case "docs":
 			given = true
 			return arrayElements(d, errNoArray, func(raw []byte) error {
-				if err := q.Hold(perElement); err != nil {
+				if err := cmp.Or(q.Hold(perElement), some.hold(q, raw)); err != nil {
 					return err
 				}
 				doc, err := q.parse(raw)
 				if err != nil {
 					return err
 				}
-				some, err := q.spool(doc, docs.MaxInline)
-				uploads = append(uploads, some...)
+				spooled, err := q.spool(doc, docs.MaxInline)
+				uploads = append(uploads, spooled...)
 				edits = append(edits, docs.Edit{Document: *doc})
 				return err
 			})
@@ -330,7 +350,7 @@ func (q *request) bulkGet() error {
 		}
 		given = true
 		return arrayElements(d, errNoArray, func(raw []byte) error {
-			if err := q.Hold(perElement); err != nil {
+			if err := cmp.Or(q.Hold(perElement), q.HoldParsed(raw)); err != nil {
 				return err
 			}
 			w, err := parseWanted(raw)

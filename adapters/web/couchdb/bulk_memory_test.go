@@ -12,14 +12,24 @@ import (
 func TestManySmallElements(t *testing.T) {
 	h := New(Options{Limits: web.Limits{Memory: 10 << 20}})
 	objects, numbers := strings.Repeat("{},", 100_000)+"{}", strings.Repeat("0,", 100_000)+"0"
+	nested := strings.Repeat(strings.Repeat("[", 500)+strings.Repeat("]", 500)+",", 500) + "0"
+	many := strings.Repeat(`{"a":[`+numbers[:2000]+`0]},`, 100)
+	strs := strings.Repeat(`"",`, 100_000) + `""`
 	for to, body := range map[string]string{
 		"POST /db/_bulk_docs":                    `{"docs":[` + objects + `]}`,
 		"POST /db/_bulk_get":                     `{"docs":[` + objects + `]}`,
 		"POST /db/_find":                         `{"selector":{"a":[` + numbers + `]}}`,
 		"POST /db/_changes?filter=_selector":     `{"selector":{"a":[` + numbers + `]}}`,
+		"POST /db/_find?nested":                  `{"selector":{"a":[` + nested + `]}}`,
+		"POST /db/_changes?filter=_doc_ids":      `{"doc_ids":[` + strs + `]}`,
+		"POST /db/_changes?filter=_selector&f":   `{"selector":{},"fields":[` + strs + `]}`,
+		"PUT /db/_security":                      `{"admins":{"names":[` + strs + `]}}`,
+		"PUT /db/nested":                         `{"a":[` + nested + `]}`,
+		"POST /db/_bulk_get?one":                 `{"docs":[{"id":"a","atts_since":[` + strs + `]}]}`,
 		"POST /db/_revs_diff":                    `{"a":[` + numbers + `]}`,
 		"POST /db/_all_docs":                     `{"keys":[` + numbers + `]}`,
 		"PUT /db/doc":                            `{"a":[` + numbers + `]}`,
+		"POST /db/_bulk_docs?many=documents":     `{"docs":[` + many + `{}]}`,
 		"POST /db/_bulk_docs?one=large_document": `{"docs":[{"a":[` + numbers + `]}]}`,
 	} {
 		method, path, _ := strings.Cut(to, " ")

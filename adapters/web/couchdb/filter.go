@@ -20,7 +20,7 @@ func (f *feed) readFilter() error {
 	var body []byte
 	if f.Method == http.MethodPost && f.ContentLength != 0 {
 		var err error
-		if body, err = f.JSONBody(f.Limits.Request); err != nil {
+		if body, err = f.jsonBody(); err != nil {
 			return err
 		}
 	}
@@ -72,9 +72,6 @@ func (f *feed) filterIDs(list jsontext.Value) error {
 func (f *feed) filterSelector(raw, fields jsontext.Value) error {
 	if raw == nil {
 		return web.BadRequest("Selector error: expected a JSON object")
-	}
-	if err := f.HoldParsed(raw); err != nil {
-		return err
 	}
 	selector, err := mango.Compile(raw)
 	if err != nil {

@@ -1,6 +1,7 @@
 package couchdb
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"mime"
@@ -69,14 +70,14 @@ func parseRevs(list []string) ([]revtree.Rev, error) {
 // jsonBody reads a body that must be declared as JSON, and is parsed as a whole.
 func (q *request) jsonBody() ([]byte, error) {
 	body, err := q.JSONBody(q.Limits.Request)
-	if err == nil {
-		err = q.HoldParsed(body)
-	}
-	return body, err
+	return body, cmp.Or(err, q.HoldParsed(body))
 }
 
-// readBody reads the whole body, decompressed.
-func (q *request) readBody() ([]byte, error) { return q.ReadBody(q.Limits.Request) }
+// readBody reads the whole body, decompressed, which is parsed as a whole.
+func (q *request) readBody() ([]byte, error) {
+	body, err := q.ReadBody(q.Limits.Request)
+	return body, cmp.Or(err, q.HoldParsed(body))
+}
 
 // accepts reports whether the client takes answers of a content type.
 func (q *request) accepts(kind string) bool {
