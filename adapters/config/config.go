@@ -40,6 +40,11 @@ type Config struct {
 
 	config.Settings // [replicator], [replicator.shares]
 
+	Oddities
+}
+
+// Oddities are what a configuration has that sets nothing.
+type Oddities struct {
 	// Empty lists the files that have no section.
 	Empty []string
 	// Skipped lists the sections and keys of files that concern a database server, in the order of the files, and
