@@ -12,24 +12,27 @@ import (
 	"couchrelay/core/config"
 )
 
+// Keys are the settings that errors name: of the file of trusted certificates, and of the client's own with its key.
+type Keys struct{ CA, Pair string }
+
 // Client returns how a client connects with TLS. problem is told of certificates that do not verify while they are not
 // verified, if the settings ask for that; it may be nil.
-func Client(c config.TLS, problem func(server string, err error)) (*tls.Config, error) {
+func Client(keys Keys, c config.TLS, problem func(server string, err error)) (*tls.Config, error) {
 	t := &tls.Config{InsecureSkipVerify: !c.Verify, ServerName: c.ServerName}
 	if c.CAFile != "" {
 		pem, err := os.ReadFile(c.CAFile)
 		if err != nil {
-			return nil, fmt.Errorf("ssl_trusted_certificates_file: %w", err)
+			return nil, fmt.Errorf("%s: %w", keys.CA, err)
 		}
 		t.RootCAs = x509.NewCertPool()
 		if !t.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("ssl_trusted_certificates_file %s holds no PEM certificate", c.CAFile)
+			return nil, fmt.Errorf("%s %s holds no PEM certificate", keys.CA, c.CAFile)
 		}
 	}
 	if c.CertFile != "" {
 		pair, err := readPair(c.CertFile, c.KeyFile, c.Password)
 		if err != nil {
-			return nil, fmt.Errorf("cert_file, key_file: %w", err)
+			return nil, fmt.Errorf("%s: %w", keys.Pair, err)
 		}
 		t.Certificates = []tls.Certificate{pair}
 	}

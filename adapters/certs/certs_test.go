@@ -20,6 +20,8 @@ import (
 
 	"couchrelay/core/config"
 	"couchrelay/core/spec"
+
+	"github.com/benbjohnson/clock"
 )
 
 // TestKeys reads keys that openssl has written.
@@ -68,13 +70,22 @@ func FuzzKey(f *testing.F) {
 
 func TestMistakes(t *testing.T) {
 	for want, c := range map[string]config.TLS{
-		"ssl_trusted_certificates_file: open":                           {CAFile: "testdata/none"},
+		"[replicator] ssl_trusted_certificates_file: open":              {CAFile: "testdata/none"},
 		"ssl_trusted_certificates_file testdata/clear.pem holds no PEM": {CAFile: "testdata/clear.pem"},
-		"cert_file, key_file: open":                                     {CertFile: "testdata/none", KeyFile: "x"},
+		"[replicator] cert_file, key_file: open":                        {CertFile: "testdata/none", KeyFile: "x"},
 		"testdata/pkcs8.pem: the key is encrypted, and password is not": {
 			CertFile: "testdata/cert.pem", KeyFile: "testdata/pkcs8.pem"},
 	} {
-		if _, err := Client(c, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Client(keysOf(""), c, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	for want, c := range map[string]config.TLS{
+		"[tls a] ca_file: open":             {CAFile: "testdata/none"},
+		"[tls a] cert_file, key_file: open": {CertFile: "testdata/none", KeyFile: "x"},
+	} {
+		_, err := NewSource(map[string]config.TLS{"a": c}, clock.NewMock(), nil)
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
@@ -154,7 +165,7 @@ func TestDepth(t *testing.T) {
 	for between := range 3 {
 		roots, server := chain(t, between)
 		for depth := range 4 {
-			c, err := Client(config.TLS{Verify: true, CAFile: roots, Depth: depth}, nil)
+			c, err := Client(Keys{}, config.TLS{Verify: true, CAFile: roots, Depth: depth}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -184,7 +195,7 @@ func TestProblemsAreTold(t *testing.T) {
 		{config.TLS{CAFile: "testdata/cert.pem"}, "db.test", false},
 	} {
 		told := ""
-		client, err := Client(c.settings, func(server string, err error) { told = server + ": " + err.Error() })
+		client, err := Client(Keys{}, c.settings, func(server string, err error) { told = server + ": " + err.Error() })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,16 +34,22 @@ type profile struct {
 func NewSource(profiles map[string]config.TLS, c clock.Clock, problem func(what string, err error)) (*Source, error) {
 	s := &Source{clock: c, problem: problem, profiles: map[string]*profile{}}
 	for name, settings := range profiles {
-		t, err := Client(settings, problem)
-		if err != nil && name != "" {
-			err = fmt.Errorf("[tls %s] %w", name, err)
-		}
+		t, err := Client(keysOf(name), settings, problem)
 		if err != nil {
 			return nil, err
 		}
 		s.profiles[name] = &profile{settings, c.Now(), t}
 	}
 	return s, nil
+}
+
+// keysOf are the keys of a profile.
+func keysOf(name string) Keys {
+	if name == "" {
+		return Keys{"[replicator] ssl_trusted_certificates_file", "[replicator] cert_file, key_file"}
+	}
+	section := "[tls " + name + "] "
+	return Keys{section + "ca_file", section + "cert_file, key_file"}
 }
 
 // Config returns a profile's configuration: the same one until its files were read again.
@@ -56,7 +62,7 @@ func (s *Source) Config(name string) (*tls.Config, error) {
 	}
 	if p.settings.Reload > 0 && s.clock.Since(p.read) >= p.settings.Reload {
 		p.read = s.clock.Now()
-		if t, err := Client(p.settings, s.problem); err != nil {
+		if t, err := Client(keysOf(name), p.settings, s.problem); err != nil {
 			s.problem("the files of certificates and keys, of which the last contents stay", err)
 		} else {
 			p.current = t

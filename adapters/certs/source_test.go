@@ -64,7 +64,7 @@ func TestSource(t *testing.T) {
 		t.Error(err)
 	}
 	bad := map[string]config.TLS{"partner": {CAFile: "testdata/none"}}
-	if _, err := NewSource(bad, wall, nil); err == nil || !strings.HasPrefix(err.Error(), "[tls partner] ssl_trusted") {
+	if _, err := NewSource(bad, wall, nil); err == nil || !strings.HasPrefix(err.Error(), "[tls partner] ca_file: ") {
 		t.Error(err)
 	}
 }

@@ -40,6 +40,13 @@ type Config struct {
 
 	config.Settings // [replicator], [replicator.shares]
 
+	Oddities
+}
+
+// Oddities are what a configuration has that sets nothing.
+type Oddities struct {
+	// Empty lists the files that have no section.
+	Empty []string
 	// Skipped lists the sections and keys of files that concern a database server, in the order of the files, and
 	// Ignored the sections and variables of the environment that mean nothing. The service logs both, so that nothing
 	// is ignored silently.
@@ -121,6 +128,9 @@ func (c *Config) read(path string) error {
 	sections, err := parseINI(string(raw))
 	if err != nil {
 		return err
+	}
+	if len(sections) == 0 {
+		c.Empty = append(c.Empty, path)
 	}
 	for _, s := range sections {
 		if err := c.section(s); err != nil {

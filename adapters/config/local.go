@@ -33,11 +33,11 @@ const (
 const localHeader = "; Written by couchrelay: settings that were made by requests to /_node/NAME/_config.\n" +
 	"; They win over the files of --config. To change one here, send SIGHUP afterwards.\n"
 
-// ReadLocal reads a local file. One that does not exist has no settings.
+// ReadLocal reads a local file. It returns nil for one that does not exist.
 func ReadLocal(path string) (Local, error) {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return Local{}, nil
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("local configuration: %w", err)
@@ -157,7 +157,7 @@ func (d Draft) Discard() {
 func (c Config) Clone() Config {
 	c.Admins = maps.Clone(c.Admins)
 	c.Profiles, c.Follow = maps.Clone(c.Profiles), maps.Clone(c.Follow)
-	c.Skipped, c.Ignored = slices.Clone(c.Skipped), slices.Clone(c.Ignored)
+	c.Empty, c.Skipped, c.Ignored = slices.Clone(c.Empty), slices.Clone(c.Skipped), slices.Clone(c.Ignored)
 	c.Auth.JWT.Keys = maps.Clone(c.Auth.JWT.Keys)
 	c.Replicator.Sharing.Shares = maps.Clone(c.Replicator.Sharing.Shares)
 	return c

@@ -222,55 +222,6 @@ func isAbsent(f *peer.Failure) bool {
 	return f.Error == "not_found"
 }
 
-// findRev asks whether the source has all of some revisions of a document. In the place of a revision that is no leaf
-// any more the source answers with the leaves that follow it.
-func (p *Pair) findRev(ctx context.Context, op peer.FindRev) (peer.RevFound, *peer.Failure) {
-	r := request{
-		method: http.MethodGet, path: escapeID(op.ID),
-		query: encodeQuery(
-			peer.Param{Name: "open_revs", Value: string(appendStrings(nil, op.Revs))},
-			peer.Param{Name: "latest", Value: "true"},
-		),
-		header: []peer.Param{{Name: "Accept", Value: "application/json"}},
-	}
-	if lineLength(p.source.base, r) > maxRequestLine { // no server takes it
-		return p.hasRevs(ctx, op)
-	}
-	a, f := p.source.ask(ctx, r, http.StatusOK)
-	switch {
-	case f != nil && f.Status == http.StatusNotFound && isAbsent(f):
-		return peer.RevFound{}, nil
-	case f != nil:
-		return peer.RevFound{}, f
-	}
-	defer a.close()
-	some, all := false, true
-	s := newStream(a)
-	err := s.array(func(int) error {
-		s.allow(maxDoc)
-		raw, err := s.ReadValue()
-		has := err == nil && okMember(raw) != nil
-		some, all = some || has, all && has
-		return err
-	})
-	if isTooDeep(err) {
-		a.close()
-		return p.hasRevs(ctx, op)
-	}
-	if err != nil {
-		return peer.RevFound{}, a.broken(err)
-	}
-	a.finish()
-	// A cluster whose nodes differ may answer about one revision that it is there and that it is missing: it is there.
-	return peer.RevFound{Found: some && (all || len(op.Revs) == 1)}, nil
-}
-
-// hasRevs is findRev with the question in a body, and no document in the answer.
-func (p *Pair) hasRevs(ctx context.Context, op peer.FindRev) (peer.RevFound, *peer.Failure) {
-	diff, f := p.source.diffRevs(ctx, peer.DiffRevs{Docs: []peer.DocRevs{{ID: op.ID, Revs: op.Revs}}})
-	return peer.RevFound{Found: f == nil && len(diff.Docs) == 0}, f
-}
-
 // putLocal writes a local document and returns its new revision.
 func (e *endpoint) putLocal(ctx context.Context, op peer.PutLocal) (peer.LocalWritten, *peer.Failure) {
 	body, err := localDoc(op)

@@ -1,6 +1,7 @@
 package couch
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"reflect"
@@ -273,6 +274,41 @@ func TestFindRevOfLongID(t *testing.T) {
 			if got := must[peer.RevFound](r, peer.FindRev{ID: id, Revs: []string{"1-x", "1-y"}}); got.Found != found {
 				t.Errorf("%s: found %t", answer, got.Found)
 			}
+		}
+	})
+}
+
+// TestFindRevAtItsPlace: a source with numbers that was filled again from a copy has the last change, and others before
+// it. It may have been edited since, and then its number is in no feed any more.
+func TestFindRevAtItsPlace(t *testing.T) {
+	const row = `{"results":[{"seq":%s,"id":"%s","changes":[{"rev":"1-x"}]}],"last_seq":9}`
+	var feed string
+	inRig(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.RequestURI {
+		case askedRev:
+			says(200, `[{"ok":{"_id":"a","_rev":"1-x"}}]`)(w, r)
+		case "/db/_changes?since=4&limit=1":
+			says(200, feed)(w, r)
+		default:
+			t.Errorf("asked %s", r.RequestURI)
+		}
+	}, nil, func(r *rig) {
+		for answer, found := range map[string]bool{
+			fmt.Sprintf(row, "5", "a"):        true,
+			fmt.Sprintf(row, "7", "b"):        true,
+			fmt.Sprintf(row, "5", "b"):        false,
+			`{"results":[],"last_seq":3}`:     false,
+			`{"results":[],"last_seq":"4-x"}`: false,
+		} {
+			feed = answer
+			op := peer.FindRev{ID: "a", Revs: []string{"1-x"}, At: "5"}
+			if got := must[peer.RevFound](r, op); got.Found != found {
+				t.Errorf("%s: found %t", answer, got.Found)
+			}
+		}
+		feed = ""
+		if !must[peer.RevFound](r, peer.FindRev{ID: "a", Revs: []string{"1-x"}}).Found {
+			t.Error("without a number the feed is read")
 		}
 	})
 }

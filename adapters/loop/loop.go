@@ -227,7 +227,7 @@ func (l *Loop) ask(a node.Ask) {
 		})
 	done := node.Done{ID: a.ID, Result: result}
 	if err != nil {
-		done = node.Done{ID: a.ID, Fault: node.OutcomeOf(err), Text: err.Error()}
+		done = node.Failed(a.ID, err)
 	}
 	l.post(done)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"fmt"
 
 	"couchrelay/core/kv"
 )
@@ -41,6 +42,9 @@ func (t *transaction) open(key, value []byte) ([]byte, error) {
 		return value, nil
 	}
 	plain, err := t.db.Ring.open(t.db.rows.name(key), value)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", kv.ErrUnreadable, err)
+	}
 	t.lost = cmp.Or(t.lost, err)
 	return plain, err
 }

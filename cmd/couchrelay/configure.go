@@ -195,6 +195,9 @@ func (s *service) ReloadConfig(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := l.emptied(s.layers); err != nil {
+		return err
+	}
 	c, err := l.config()
 	if err == nil {
 		err = s.checkSafe(c)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -102,6 +103,49 @@ func TestReloadTellsWhatItSkips(t *testing.T) {
 	for _, want := range []string{"msg=config_skipped names=[fabric]", "msg=config_ignored name=[tls_partner]"} {
 		if !strings.Contains(r.log.String(), want) {
 			t.Errorf("the log has no %s", want)
+		}
+	}
+}
+
+// TestReloadOfAnEmptyFile: an editor may empty a file before it writes it. A reload then changes nothing, unless the
+// file was empty before.
+func TestReloadOfAnEmptyFile(t *testing.T) {
+	const some = "[couchdb]\nmaintenance_mode = nolb\n"
+	for _, c := range []struct{ before, after, local, localAfter, want string }{
+		{some, "", "", "", "main.ini: has no section any more"},
+		{some, "; saved\n", "", "", "main.ini: has no section any more"},
+		{some, some, some, "", "local.ini: has no setting any more"},
+		{some, some, some, "; x", "local.ini: has no setting any more"},
+		{"", "", "", "", ""},
+		{"", some, some, some, ""},
+		{some, "[couchdb]\n", some, some, ""},
+	} {
+		r := newRig(t)
+		dir := t.TempDir()
+		file, local := filepath.Join(dir, "main.ini"), filepath.Join(dir, "local.ini")
+		r.svc.read = func() (layers, error) {
+			files, err := config.Read(file)
+			if err != nil {
+				return layers{}, err
+			}
+			return readLayers(files, local, nil)
+		}
+		write := func(path, text string) {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(file, "[admins]\nadm = secret\n"+c.before)
+		if c.before == "" {
+			write(file, "")
+		}
+		write(local, c.local)
+		r.svc.layers, _ = r.svc.read()
+		write(file, c.after)
+		write(local, c.localAfter)
+		err := r.svc.ReloadConfig(t.Context())
+		if c.want == "" && err != nil || c.want != "" && !strings.Contains(fmt.Sprint(err), c.want) {
+			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }

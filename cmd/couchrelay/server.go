@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -38,6 +39,7 @@ func newEntry(couchDB string, own *service) (http.Handler, error) {
 	}
 	both := front.New(front.Options{
 		CouchDB: couch, Service: door.CORS(cors, own), Node: own.NodeName, Logger: own.logger,
+		TLS: func() (*tls.Config, error) { return own.outside.trust.Config("") },
 	})
 	return bounded(both), nil
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"couchrelay/adapters/config"
@@ -57,6 +58,21 @@ func readLayers(files config.Config, path string, last func(*config.Config) erro
 		return l, fmt.Errorf("local configuration %s: %w", path, err)
 	}
 	return l, nil
+}
+
+// emptied is the error of a file that has become empty. An editor may empty a file before it writes it, and without
+// require_valid_user and endpoint_deny the service would be open meanwhile.
+func (l layers) emptied(before layers) error {
+	const advice = "; the configuration stays as it is; send SIGHUP once the file is written, or restart to mean it"
+	for _, path := range l.files.Empty {
+		if !slices.Contains(before.files.Empty, path) {
+			return fmt.Errorf("configuration %s: has no section any more%s", path, advice)
+		}
+	}
+	if l.local != nil && len(l.local) == 0 && len(before.local) > 0 {
+		return fmt.Errorf("local configuration %s: has no setting any more%s", l.path, advice)
+	}
+	return nil
 }
 
 // tellSkipped logs what a configuration has that means nothing here, so that nothing is ignored silently.

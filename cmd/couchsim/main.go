@@ -32,6 +32,7 @@ type commands struct {
 	Lint        lintCommand        `cmd:"" help:"Tell what a configuration will do, and what to change."`
 	WhatIf      whatIfCommand      `cmd:"" name:"what-if" help:"Play what a service does, as it is and with changes."`
 	Import      importCommand      `cmd:"" help:"Make a workload of a CouchDB, a couchrelay or a recorded log."`
+	Version     versionCommand     `cmd:"" help:"Print the version."`
 }
 
 // Exit statuses beside 0 and 1.
@@ -59,9 +60,13 @@ func collectRarely() (ballast []byte) {
 func main() {
 	defer runtime.KeepAlive(collectRarely())
 	var c commands
+	args := os.Args[1:]
+	if len(args) == 1 && args[0] == "--version" { // as other programs have it
+		args = []string{"version"}
+	}
 	parser := kong.Must(&c, kong.Name("couchsim"), kong.UsageOnError(), kong.Description(
 		"Simulations of couchrelay. Exit status: 0 when all invariants held, 2 when one of safety broke (S, B, P), 3 when only liveness did (L), 1 for everything else."))
-	ctx, err := parser.Parse(os.Args[1:])
+	ctx, err := parser.Parse(args)
 	parser.FatalIfErrorf(err)
 	err = ctx.Run()
 	if code, is := errors.AsType[status](err); is {

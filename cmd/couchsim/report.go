@@ -86,3 +86,15 @@ func commit() string {
 	}
 	return ""
 }
+
+type versionCommand struct{}
+
+// Run prints the version that the build gave the program, with the commit if it knows one.
+func (versionCommand) Run() error {
+	version := "of an unknown version"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		version = info.Main.Version
+	}
+	_, err := fmt.Println("couchsim", version+commit())
+	return err
+}

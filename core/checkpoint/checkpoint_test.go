@@ -262,6 +262,11 @@ func TestReadOnlyMarkOfLeaves(t *testing.T) {
 			t.Errorf("earlier releases do not read %s", body)
 		}
 	}
+	for seq, at := range map[peer.Seq]peer.Seq{"5": "5", `"5-a"`: "", `"5"`: "", "[5]": ""} {
+		if asks := (Change{peer.MarkOf("d", "1-0", nil), seq}).Find(); asks.At != at {
+			t.Errorf("the change at %s is looked for at %q", seq, asks.At)
+		}
+	}
 	long := `{"last_id":"d","last_rev":"1-0","last_others":["` + strings.Join(leaves[1:], `","`) + `"],"last_seq":5}`
 	if asks := readOnly([]byte(long)).Last.Find(); len(asks.Revs) != 51 {
 		t.Errorf("a log of another program has the run ask for %d revisions", len(asks.Revs))

@@ -20,6 +20,16 @@ type Change struct {
 	Seq peer.Seq
 }
 
+// Find asks whether the source still has the change. Where sequences are numbers, a database that was made again and
+// filled from a copy may have it at another one.
+func (c Change) Find() peer.FindRev {
+	op := c.Mark.Find()
+	if _, numbered := c.Seq.Number(); numbered {
+		op.At = c.Seq
+	}
+	return op
+}
+
 // wireReadOnly is ReadOnly as JSON. Logs of earlier releases have no last_others.
 type wireReadOnly struct {
 	SessionID     string   `json:"session_id"`

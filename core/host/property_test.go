@@ -104,7 +104,7 @@ func (l *life) answer() {
 		return node.Perform(tx, l.s, ask.Request, l.now.Wall)
 	})
 	if err != nil {
-		l.tell(node.Done{ID: ask.ID, Fault: node.OutcomeOf(err), Text: err.Error()})
+		l.tell(node.Failed(ask.ID, err))
 		return
 	}
 	l.tell(node.Done{ID: ask.ID, Result: result})

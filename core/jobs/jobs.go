@@ -98,6 +98,25 @@ var (
 	ErrCorrupt = errors.New("job queue is corrupt")
 )
 
+// UnreadableError tells of a job of which a row cannot be read, or contradicts others. Other jobs are not concerned.
+type UnreadableError struct {
+	Job string
+	Err error
+}
+
+func (e *UnreadableError) Error() string { return fmt.Sprintf("job %q: %v", e.Job, e.Err) }
+
+// Unwrap returns what is wrong.
+func (e *UnreadableError) Unwrap() error { return e.Err }
+
+// ofJob notes whose rows an error is about, unless the store has failed.
+func ofJob(id string, err error) error {
+	if errors.Is(err, ErrCorrupt) || errors.Is(err, kv.ErrUnreadable) {
+		return &UnreadableError{id, err}
+	}
+	return err
+}
+
 // What the queue relies on. A breach rolls its transaction back.
 const (
 	headerFits invariant.ID = "jobs.header: a job has a lock exactly while it runs, and only then Resubmit or Stop"

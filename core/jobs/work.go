@@ -71,8 +71,8 @@ type Taken struct {
 
 // Judge decides which jobs an accept takes.
 type Judge interface {
-	// Passes has the accept leave a job where it is, and look at the next ones instead, for the job is about to be
-	// removed.
+	// Passes has the accept leave a job where it is, unread, and look at the next ones instead, for the job is about to
+	// be removed, or could not be read.
 	Passes(id string) bool
 	// Judge is asked about each job that the accept is about to take, which it sees as if it were taken.
 	Judge(*Job) (Verdict, error)
@@ -88,7 +88,8 @@ type Verdict struct {
 }
 
 // Accept gives the worker up to d.Max ready jobs, under a lock of the worker and d.Batch. It fails with
-// ErrLeaseLost without a live lease. judge may be nil.
+// ErrLeaseLost without a live lease, and with an UnreadableError if a job that it would take cannot be read, which the
+// judge of the next one may pass over. judge may be nil.
 //
 // What it reads decides what it conflicts with: the lease, so that no expired worker accepts; its own rows
 // under this number, so that of two attempts of one accept only one takes jobs, and a repetition returns
@@ -126,17 +127,17 @@ func (q *Queue) Accept(
 		}
 		old, err := q.Get(tx, id)
 		if err != nil {
-			return t, err
+			return t, ofJob(id, err)
 		}
 		if old == nil || !old.Ready() {
-			return t, corruptf("ready row of job %q contradicts its header", id)
+			return t, ofJob(id, corruptf("ready row of job %q contradicts its header", id))
 		}
 		to := *old
 		to.State, to.Resubmit, to.Lock = Running, false, Lock{Worker: worker, Batch: d.Batch}
 		var v Verdict
 		if judge != nil {
 			if v, err = judge.Judge(&to); err != nil {
-				return t, err
+				return t, ofJob(id, err)
 			}
 		}
 		if v.Lot != "" {

@@ -31,7 +31,6 @@ func TestCorruptRowsAreTold(t *testing.T) {
 	cancel := func(b *bench, tx kv.Tx) error { _, err := b.by(tx).Cancel(jobID("r")); return err }
 	servers := func(b *bench, tx kv.Tx) error { _, _, err := Lists{b.s, tx}.Servers("", 5); return err }
 	demands := func(b *bench, tx kv.Tx) error { _, _, err := Demands(tx, b.s, 5); return err }
-	sweep := func(b *bench, tx kv.Tx) error { _, err := b.s.Sweep(tx, b.now, 5, 5); return err }
 	reindex := func(b *bench, tx kv.Tx) error { _, err := Reindex(tx, b.s, 5); return err }
 	database := func(k Keys) []byte { return append(docs.Named(k.Docs).Begin, tuple.Pack("_replicator")...) }
 	held := func(k Keys) []byte { return k.Jobs.Owned.Pack("w", "x") }
@@ -53,8 +52,6 @@ func TestCorruptRowsAreTold(t *testing.T) {
 		"held job, list without index": {old, held, list, malformed},
 		"tally":                        {asItIs, tally, servers, malformed},
 		"account":                      {asItIs, account, demands, malformed},
-		"account, sweep":               {asItIs, account, sweep, malformed},
-		"usage, sweep":                 {asItIs, func(k Keys) []byte { return k.Usage.Pack(5) }, sweep, "usage row"},
 		"job":                          {old, job, reindex, "record of job"},
 	} {
 		b := newBench(t)

@@ -28,6 +28,7 @@ func TestDamagedRowsAreTold(t *testing.T) {
 		"edit":    {"docs/1/"},
 		"refused": {"jobs/replication/job/"}, // whose lock is all that counts
 		"dropped": {"jobs/replication/ready/"},
+		"sweep":   {"usage/", "count/"}, // which stay as they are
 	}
 	values := []string{"claim/", "count/", "weights/", "tally/", "jobs/replication/count/"}
 	keys := []string{"hold/"} // which say nothing that is not in the value

@@ -2,10 +2,8 @@ package jobstore
 
 import (
 	"bytes"
-	"fmt"
 
 	"couchrelay/core/instant"
-	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 )
@@ -28,7 +26,8 @@ type idle struct {
 }
 
 // sweepUsage removes charges that have not counted for long, or will not for long: a wrong clock of the node that
-// sweeps must not take away what counts.
+// sweeps must not take away what counts. A row that cannot be read stays, for check to report it: each sweep of the
+// jobs that comes after would fail with it.
 func (i idle) sweepUsage(now instant.Time) error {
 	order, err := i.s.Order(i.tx.Snapshot())
 	if err != nil {
@@ -41,10 +40,7 @@ func (i idle) sweepUsage(now instant.Time) error {
 	counts := order.Forgetting.Memory() + wrongClock
 	for _, row := range rows {
 		c, ok := i.s.ChargeRow(row.Key, row.Value)
-		if !ok {
-			return fmt.Errorf("%w: usage row %x", jobs.ErrCorrupt, row.Key)
-		}
-		if c.At < now.Add(-counts) || c.At > now.Add(counts) {
+		if ok && (c.At < now.Add(-counts) || c.At > now.Add(counts)) {
 			i.tx.Clear(row.Key)
 		}
 	}
@@ -62,10 +58,7 @@ func (i idle) sweepAccounts() error {
 	accounts, ahead := []string{}, foreseen{keys: [][]byte{k.Floor}}
 	for _, row := range rows {
 		var account string
-		if err := k.Count.Scan(row.Key, &account); err != nil {
-			return fmt.Errorf("%w: %w", jobs.ErrCorrupt, err)
-		}
-		if kv.Counter(row.Value) == 0 {
+		if err := k.Count.Scan(row.Key, &account); err == nil && kv.Counter(row.Value) == 0 {
 			accounts = append(accounts, account)
 			ahead.keys = append(ahead.keys, k.ofIdle(account)...)
 			ahead.ranges = append(ahead.ranges, k.Usage.Sub(account).Range())

@@ -59,6 +59,39 @@ func TestIdleAccountsAreForgotten(t *testing.T) {
 	}
 }
 
+// TestUnreadableRowsOfAccounts: a row of an account that cannot be read stays, and does not end the sweep, which does
+// other work, too.
+func TestUnreadableRowsOfAccounts(t *testing.T) {
+	b := newBench(t)
+	b.do1(func(tx kv.Tx) error { return b.s.remove(tx, b.replicate("b")) })
+	b.charge(10, "user:b", "w1", b.now)
+	odd := [][]byte{b.s.Keys.Usage.Pack("a", "b", "c", "d"), b.s.Keys.Count.Pack(int64(7))}
+	b.do1(func(tx kv.Tx) error {
+		for _, key := range odd {
+			tx.Set(key, []byte{0xff})
+		}
+		return nil
+	})
+	later := b.now.Add(1000 * time.Hour)
+	for range 5 {
+		b.do1(func(tx kv.Tx) error { _, err := b.s.Sweep(tx, later, 9, 9); return err })
+	}
+	b.do1(func(tx kv.Tx) error {
+		for _, key := range odd {
+			if value, err := tx.Get(key); err != nil || value == nil {
+				t.Errorf("row %x is gone: %v", key, err)
+			}
+		}
+		for _, space := range []tuple.Subspace{b.s.Keys.Usage, b.s.Keys.Count} {
+			rows, err := tx.GetRange(space.Range(), kv.RangeOptions{})
+			if err != nil || len(rows) != 1 {
+				t.Errorf("%d rows are left: %v", len(rows), err)
+			}
+		}
+		return nil
+	})
+}
+
 // TestIdleAccountThatComesBack: a sweep does not forget an account that has a job meanwhile.
 func TestIdleAccountThatComesBack(t *testing.T) {
 	b := newBench(t)

@@ -235,7 +235,7 @@ func (r *Record) encode() []byte {
 func decodeRecord(j *jobs.Job) (*Record, error) {
 	var r Record
 	if err := json.DecodeRecord(j.Data, &r); err != nil {
-		return nil, fmt.Errorf("record of job %q: %w", j.ID, err)
+		return nil, fmt.Errorf("%w: record of job %q: %w", jobs.ErrCorrupt, j.ID, err)
 	}
 	if j.State == jobs.Pending && r.State == Running {
 		r.State, r.Node = Pending, ""

@@ -2,6 +2,7 @@ package jobstore
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"couchrelay/core/instant"
@@ -45,9 +46,12 @@ type Taken struct {
 // Accept gives the worker jobs, which are running from then on; see jobs.Queue.Accept for how they are
 // chosen, and what it conflicts with. It parks those that are paused or under a hold, and conflicts with every
 // new hold, so no job is accepted once a hold has committed that matches it. It passes over jobs of databases that had
-// been deleted when it read, and leaves them to the sweep; see SweepDropped. An accept that is repeated after it
+// been deleted when it read, and leaves them to the sweep; see SweepDropped. So it does over the jobs in without, which
+// an accept before it could not read; see jobs.UnreadableError. An accept that is repeated after it
 // committed returns the same jobs.
-func (s *Store) Accept(tx kv.Tx, worker, node string, d jobs.Demand, now instant.Time) (Taken, error) {
+func (s *Store) Accept(
+	tx kv.Tx, worker, node string, d jobs.Demand, now instant.Time, without ...string,
+) (Taken, error) {
 	q := s.Keys.Jobs
 	tx.Prefetch(append(q.Signals(d.Part), q.Worker.Pack(worker), s.Keys.Order, s.Keys.Reindex),
 		[]kv.Range{q.Owned.Sub(worker, d.Batch).Range(), s.Keys.Held.Range(), s.Keys.Dropped.Range()})
@@ -59,7 +63,7 @@ func (s *Store) Accept(tx kv.Tx, worker, node string, d jobs.Demand, now instant
 	if err != nil {
 		return Taken{}, err
 	}
-	t := taking{s: s, tx: tx, holds: holds, dropped: dropped}
+	t := taking{s: s, tx: tx, holds: holds, dropped: dropped, without: without}
 	taken, err := s.Jobs.Accept(tx, worker, d, &t)
 	if err != nil {
 		return Taken{}, err
@@ -85,6 +89,7 @@ type taking struct {
 	tx      kv.Tx
 	holds   []Hold
 	dropped Dropped
+	without []string // jobs that cannot be read
 	list    []Work
 	last    *Work // that was read
 	size    int   // of what was read, in bytes
@@ -96,8 +101,10 @@ func (t *taking) read(j *jobs.Job) error {
 	return err
 }
 
-// Passes passes over the jobs of deleted databases.
-func (t *taking) Passes(jobID string) bool { return t.dropped.Has(jobID) }
+// Passes passes over the jobs of deleted databases, and those that cannot be read.
+func (t *taking) Passes(jobID string) bool {
+	return t.dropped.Has(jobID) || slices.Contains(t.without, jobID)
+}
 
 // Judge takes a job, or parks it if it must not run.
 func (t *taking) Judge(j *jobs.Job) (v jobs.Verdict, err error) {

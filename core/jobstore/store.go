@@ -156,7 +156,7 @@ func (s *Store) spec(r kv.Reader, jobID string) (rep *spec.Replication, size int
 		raw = append(raw, row.Value...)
 	}
 	if rep, err = spec.Decode(raw); err != nil {
-		return nil, 0, fmt.Errorf("replication of job %q: %w", jobID, err)
+		return nil, 0, fmt.Errorf("%w: replication of job %q: %w", jobs.ErrCorrupt, jobID, err)
 	}
 	return rep, len(raw), nil
 }

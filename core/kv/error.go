@@ -10,6 +10,9 @@ import (
 // or was known to be away. A commit that was given up so may have happened, or may still happen.
 var ErrUnavailable = errors.New("the store is not available")
 
+// ErrUnreadable is in the chain of errors of a read whose value is there and does not open, as one that was damaged.
+var ErrUnreadable = errors.New("a value in the store cannot be read")
+
 // Code is an error code of the store, numbered as in FoundationDB.
 type Code int
 

@@ -2,6 +2,7 @@ package node
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"couchrelay/core/instant"
@@ -27,8 +28,10 @@ type intake struct {
 	// behind is where the next accept begins in the queue: behind jobs of deleted databases, of which there may be a
 	// million; empty for the head. An accept that found only such jobs moves it on. The next poll sets it back to the
 	// head, so a job that was queued before the deleted ones meanwhile waits for that poll.
-	behind  string
-	parking bool // the accept before parked jobs: there may be a million, of a hold
+	behind string
+	// unreadable are jobs that accepts pass over since one could not read them, the oldest first; see passOver.
+	unreadable []string
+	parking    bool // the accept before parked jobs: there may be a million, of a hold
 }
 
 // accept asks for as many jobs as there are free slots. There is one such request at a time, so that no
@@ -55,6 +58,27 @@ func (n *Node) accept() {
 	}
 	n.accepting, n.hungry, n.part = true, false, d.Part
 	n.ask(Accept{Worker: n.worker, Node: n.name, Demand: d})
+}
+
+// maxUnreadable bounds the jobs that a node passes over. A store in which there are more wants a restore.
+const maxUnreadable = 100
+
+// passOver has accepts leave a job where it is, of which one could not read a row: it would keep all others from being
+// taken. It reports whether the accept is worth repeating without the job.
+func (i *intake) passOver(id string) bool {
+	if id == "" || slices.Contains(i.unreadable, id) || len(i.unreadable) == maxUnreadable {
+		return false
+	}
+	i.unreadable = append(i.unreadable, id)
+	return true
+}
+
+// tryUnreadable has the next accept look again at the job that was passed over first: its rows may have been put right.
+func (i *intake) tryUnreadable() {
+	if len(i.unreadable) > 0 {
+		// Reached: a job that could not be read is looked at again
+		i.unreadable, i.hungry = i.unreadable[1:], true
+	}
 }
 
 // onAccepted starts the jobs that came, spread over a little time. An accept that found nothing does not
@@ -123,6 +147,7 @@ func (n *Node) onPromoted(limit int, p Promoted) {
 // sweepDue asks, about once a minute, for the removal of jobs and rows that are not needed any more.
 func (n *Node) sweepDue() {
 	if n.due(&n.timers.sweep, sweepInterval) {
+		n.tryUnreadable()
 		askOnce(n, Sweep{Limit: n.cfg.Batches.Sweep, Drop: 2 * n.cfg.Batches.Drop})
 	}
 }

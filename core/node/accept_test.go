@@ -54,6 +54,55 @@ func TestLongNames(t *testing.T) {
 	w.audit()
 }
 
+// TestUnreadableJobs: jobs of which a row cannot be read keep no others from being taken, and run once the rows are put
+// right.
+func TestUnreadableJobs(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(8, true)
+	var ids []string
+	keys := w.s.Keys
+	w.do(func(tx kv.Tx) error {
+		rows, err := tx.GetRange(keys.Jobs.Ready.Range(), kv.RangeOptions{Limit: 4})
+		for _, row := range rows {
+			ids = append(ids, string(row.Value))
+		}
+		return err
+	})
+	damaged := [][]byte{
+		keys.Jobs.Job.Pack(ids[0]), keys.Jobs.Job.Pack(ids[1], int64(0)), keys.Spec.Pack(ids[2], int64(0)),
+	}
+	was := make([][]byte, len(damaged))
+	w.do(func(tx kv.Tx) (err error) {
+		for i, key := range damaged {
+			if was[i], err = tx.Get(key); err != nil || was[i] == nil {
+				return fmt.Errorf("row %x: %w", key, err)
+			}
+			tx.Set(key, []byte{0xff})
+		}
+		return nil
+	})
+	d := w.start("n", func(c *Config) { c.MaxJobs = 6; c.MaxAcceptors = 1 })
+	w.pass(10 * time.Second)
+	if len(d.running) != 5 {
+		t.Fatalf("%d of 5 jobs run; %v", len(d.running), d.texts)
+	}
+	w.pass(10 * time.Minute)
+	if n := count(d.notes, "job_unreadable"); n < 3 || n > 20 {
+		t.Errorf("operators are told %d times", n)
+	}
+	w.do(func(tx kv.Tx) error {
+		for i, key := range damaged {
+			tx.Set(key, was[i])
+		}
+		return nil
+	})
+	w.pass(10 * time.Minute)
+	if len(d.running) != 6 {
+		t.Errorf("%d jobs run once all can be read; %v", len(d.running), d.texts)
+	}
+	w.audit()
+}
+
 // TestLookAtManyJobs: a worker compares its list with its runs in a moment, since nothing else goes on meanwhile.
 func TestLookAtManyJobs(t *testing.T) {
 	w := newWorld(t)

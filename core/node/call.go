@@ -105,7 +105,12 @@ func (n *Node) onDone(e Done) {
 // its type.
 func (n *Node) answered(c *call, e Done) {
 	if e.Fault == StoreDown {
-		if !n.failing {
+		switch {
+		case n.passOver(e.Unreadable):
+			c.pause = 0
+			n.note("job_unreadable", e.Unreadable,
+				"%s; the job does not run, and is looked at now and then", e.Text)
+		case !n.failing:
 			n.failing = true
 			n.note("store_error", "", "%s: %s; it is tried again until it gets through", called(c.req), e.Text)
 		}

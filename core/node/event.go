@@ -24,6 +24,8 @@ type (
 		Result Result  // if Committed: of the type that the registry has for the request
 		Fault  Outcome // named as in recorded logs
 		Text   string  // of the error, for people
+		// Unreadable is the job of which a row could not be read, if that is the error.
+		Unreadable string `eventlog:"omitzero"`
 	}
 	// Notified answers an Await.
 	Notified struct{ Topic Topic }
@@ -200,7 +202,7 @@ func (e Note) String() string     { return fmt.Sprintf("note %s %s %s", e.What, 
 // fails for good.
 func (e Note) Warns() bool {
 	switch e.What {
-	case "lease_lost", "worker_silent", "store_error", "failed":
+	case "lease_lost", "worker_silent", "store_error", "job_unreadable", "failed":
 		return true
 	}
 	return false

@@ -48,3 +48,12 @@ func Arm(tx kv.Tx, s *jobstore.Store, a Await) (kv.Watch, error) {
 	}
 	return s.Jobs.WatchWorker(tx, a.Worker), nil
 }
+
+// Failed tells the node that the transaction of a request ended with an error.
+func Failed(id uint64, err error) Done {
+	done := Done{ID: id, Fault: OutcomeOf(err), Text: err.Error()}
+	if e, is := errors.AsType[*jobs.UnreadableError](err); is {
+		done.Unreadable = e.Job
+	}
+	return done
+}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"couchrelay/core/instant"
@@ -15,6 +16,7 @@ import (
 type Accept struct {
 	Worker, Node string
 	Demand       jobs.Demand
+	Without      []string `eventlog:"omitzero"` // jobs that the node could not read
 }
 
 // Accepted are jobs to run, the signal of the ready queue for the worker's part, and the job that was left to
@@ -33,11 +35,17 @@ func (q Accept) String() string {
 
 func (Accept) ofLease() {}
 
+// renew leaves out the jobs that could not be read.
+func (q Accept) renew(n *Node) Request {
+	q.Without = slices.Clone(n.unreadable)
+	return q
+}
+
 // perform reads the signal counter from the snapshot in which it looks at the queue. A job that becomes
 // ready later changes the counter, so that a node that found nothing and waits for a change is told of that
 // job.
 func (q Accept) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
-	taken, err := s.Accept(tx, q.Worker, q.Node, q.Demand, now)
+	taken, err := s.Accept(tx, q.Worker, q.Node, q.Demand, now, q.Without...)
 	if err != nil {
 		return nil, err
 	}

@@ -115,7 +115,7 @@ func (d *driven) perform(a Ask) Done {
 		return Perform(tx, d.w.s, a.Request, d.clock().Wall)
 	})
 	if err != nil {
-		return Done{ID: a.ID, Fault: OutcomeOf(err), Text: err.Error()}
+		return Failed(a.ID, err)
 	}
 	if !answers(a.Request, result) {
 		d.w.t.Fatalf("%s was answered with a %T", a.Request, result)

@@ -22,5 +22,5 @@ func MarkOf(id, rev string, others []string) Mark {
 
 // Find asks whether the source still has the change.
 func (m Mark) Find() FindRev {
-	return FindRev{m.ID, append([]string{m.Rev}, strings.Fields(m.Others)...)}
+	return FindRev{ID: m.ID, Revs: append([]string{m.Rev}, strings.Fields(m.Others)...)}
 }

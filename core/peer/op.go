@@ -157,6 +157,9 @@ type (
 	FindRev struct {
 		ID   string
 		Revs []string
+		// At is the number that the document's last change had, if sequences are numbers. A source has the revisions
+		// only if its feed has no other document's change there, and does not end before it.
+		At Seq `eventlog:"omitzero"`
 	}
 
 	// ReadDocs reads the winning revisions of documents of the source, with stubs for attachments: POST
@@ -242,7 +245,11 @@ func (o CopyDoc) String() string {
 func (o Commit) String() string       { return fmt.Sprintf("commit %s", o.Side) }
 func (o CountPending) String() string { return fmt.Sprintf("count pending since %s", o.Since) }
 func (o FindRev) String() string {
-	return fmt.Sprintf("find %q rev %s", o.ID, strings.Join(o.Revs, ","))
+	text := fmt.Sprintf("find %q rev %s", o.ID, strings.Join(o.Revs, ","))
+	if o.At != "" {
+		text += " at " + string(o.At)
+	}
+	return text
 }
 func (o ReadDocs) String() string { return fmt.Sprintf("read %d docs", len(o.IDs)) }
 func (o EditDocs) String() string { return fmt.Sprintf("edit %d docs", len(o.Docs)) }

@@ -199,6 +199,33 @@ func TestReadOnlySourceIsAnotherOne(t *testing.T) {
 	}
 }
 
+// TestReadOnlySourceFilledFromACopy: a server with numbers gives a database that is made again within its life the
+// instance_start_time of before. The last change is there, at another number.
+func TestReadOnlySourceFilledFromACopy(t *testing.T) {
+	for at, begin := range map[peer.Seq]string{"2": "0", "3": "3"} {
+		w := readOnlyWorld(t, 403)
+		w.damage(`"last_seq":"3-opaque"`, `"last_seq":3`)
+		w.reply = func(c Call) *peer.Reply {
+			switch op := c.Op.(type) {
+			case peer.Open:
+				if op.Side == peer.Source {
+					return &peer.Reply{Result: peer.Opened{UpdateSeq: "9", InstanceStartTime: "1"}}
+				}
+			case peer.FindRev:
+				return &peer.Reply{Result: peer.RevFound{Found: op.At == at}}
+			}
+			return nil
+		}
+		w.begin()
+		for w.feedStart() == "nowhere" {
+			w.proceed(first)
+		}
+		if from := w.feedStart(); from != begin {
+			t.Errorf("the run began at %s for a change at %s", from, at)
+		}
+	}
+}
+
 // damage replaces a text in the target's log.
 func (w *world) damage(old, with string) {
 	doc := w.dbs[peer.Target].local["four"]

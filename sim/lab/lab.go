@@ -244,7 +244,7 @@ func (l *lab) commit(p *labNode, d due) error {
 	l.changed = true
 	done := node.Done{ID: a.ID, Result: result}
 	if err != nil {
-		done = node.Done{ID: a.ID, Fault: node.OutcomeOf(err), Text: err.Error()}
+		done = node.Failed(a.ID, err)
 		if done.Fault == node.StoreDown {
 			return err // nothing fails here
 		}

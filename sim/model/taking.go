@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"couchrelay/core/node"
@@ -72,21 +73,21 @@ func (m *Model) accepts(c *Commit, w *writing, q node.Accept) error {
 	if taken > q.Demand.Max {
 		return fmt.Errorf("it takes %d jobs, and asked for %d", taken, q.Demand.Max)
 	}
-	if before := m.before(last, q.Demand.Behind, c.Read); before >= window {
+	if before := m.before(last, q, c.Read); before >= window {
 		return fmt.Errorf("it takes a job behind %d others, and may look at %d", before, window)
 	}
 	return nil
 }
 
-// before is how many ready jobs stood before a place, and behind another one that may be empty, when a transaction
-// read. Those that left the queue since are not known any more.
-func (m *Model) before(place, behind string, read int64) (n int) {
+// before is how many ready jobs stood before a place, and behind where an accept began, when it read. Those that left
+// the queue since are not known any more, and those that it was told not to read do not count.
+func (m *Model) before(place string, q node.Accept, read int64) (n int) {
 	if place == "" {
 		return 0
 	}
-	first := string(m.ready) + behind
+	first := string(m.ready) + q.Demand.Behind
 	for id, j := range m.jobs {
-		if !j.ready() || m.since[id] > read || m.passed(id) {
+		if !j.ready() || m.since[id] > read || m.passed(id) || slices.Contains(q.Without, id) {
 			continue
 		}
 		if at := m.placeOf(id, j); at < place && at > first {

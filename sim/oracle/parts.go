@@ -390,7 +390,8 @@ func (o *parts) checkOwnFirst(l landing, known asking, q node.Accept, beside str
 	}
 	own, read := known.fleet.own(), known.at.Add(-readAge) // the transaction may have read at once
 	for id, since := range o.ready {                       // in any order: one is enough
-		if since < read && own.Has(id) && !slices.Contains(l.jobs, id) && !o.isDropped(o.shadows[id]) {
+		free := since < read && !slices.Contains(q.Without, id) && !o.isDropped(o.shadows[id])
+		if free && own.Has(id) && !slices.Contains(l.jobs, id) {
 			o.Fail("S32b", "job %s is taken by %v beside its part %x, and %s in it waits since %s",
 				beside, q, own, id, since)
 		}

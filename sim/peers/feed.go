@@ -176,6 +176,13 @@ func (db *DB) changes(since int64, f spec.Filter, winners bool) ([]peer.Change, 
 	return rows, nil
 }
 
+// keepsPlace reports whether the change at a sequence may be that of a document: one that was edited since has a later
+// one.
+func keepsPlace(db *DB, at peer.Seq, id string) bool {
+	rest := after(db.offers(filter{}, false), db.Number(at)-1)
+	return len(rest) > 0 && (rest[0].ID == id || db.seq(rest[0].Number) != at)
+}
+
 // byLength is an order of leaves as PouchDB has it: by the lengths of their histories, whichever are deleted. Among
 // equals, which PouchDB has in any order, the winner is the last.
 func byLength(a, b string) int {

@@ -209,7 +209,8 @@ func (p *Pair) small(ctx context.Context, op peer.Op) peer.Reply {
 			return peer.Reply{Result: peer.Committed{InstanceStartTime: InstanceStart(db)}}
 		case peer.FindRev:
 			lacks := func(rev string) bool { return !db.Has(op.ID, rev) }
-			return peer.Reply{Result: peer.RevFound{Found: !slices.ContainsFunc(op.Revs, lacks)}}
+			has := !slices.ContainsFunc(op.Revs, lacks) && (op.At == "" || keepsPlace(db, op.At, op.ID))
+			return peer.Reply{Result: peer.RevFound{Found: has}}
 		case peer.CountPending:
 			return peer.Reply{Result: peer.Pending{Count: db.pending(db.Number(op.Since))}}
 		case peer.GetFilter:

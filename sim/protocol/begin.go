@@ -321,6 +321,10 @@ func (r opener) lone() *lone {
 func (r opener) proves(op peer.FindRev) error {
 	l := r.lone()
 	known := l != nil && l.ID == op.ID && slices.Equal(op.Revs, append([]string{l.Rev}, l.Others...))
+	if known {
+		_, numbered := peer.Seq(l.Seq).Number()
+		known = (op.At != "") == numbered && (!numbered || op.At == peer.Seq(l.Seq))
+	}
 	if r.phase != locating || !known || r.Reset || r.start.has {
 		return breach(Beginning, "it asks for %s of %q, by which its source is not known", op.Revs, op.ID)
 	}

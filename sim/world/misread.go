@@ -61,8 +61,9 @@ func in(key []byte, spaces ...tuple.Subspace) bool {
 }
 
 // unneeded reports whether what a row says is for others. Nodes that were given up are kept for people. Who reads the
-// list of refused documents needs of the job its lock alone, and who changes the list may take a row out unread. That
-// a run is to be stopped is for its worker, who lists its jobs.
+// list of refused documents needs of the job its lock alone, and who changes the list may take a row out unread.
+// A sweep leaves rows of accounts that it cannot read as they are. That a run is to be stopped is for its worker, who
+// lists its jobs.
 func (s sparing) unneeded(r fakefdb.Row, asked Asked) bool {
 	k := &s.w.store.Keys
 	switch asked.Request.(type) {
@@ -73,6 +74,10 @@ func (s sparing) unneeded(r fakefdb.Row, asked Asked) bool {
 		return err == nil && len(e) > 1 && !r.Behind
 	case node.ListOwned:
 		return false
+	case node.Sweep:
+		if in(r.Key, k.Usage, k.Count) {
+			return true
+		}
 	}
 	return in(r.Key, k.Jobs.Gone) || !r.Behind && in(r.Key, k.Jobs.Owned)
 }

@@ -283,7 +283,7 @@ func (p *Node) ask(a node.Ask) {
 	p.w.asks.end(p.w.Engine.Self())
 	if err != nil {
 		p.w.emit(AskFailed{p, a.Request, err})
-		done = node.Done{ID: a.ID, Fault: node.OutcomeOf(err), Text: err.Error()}
+		done = node.Failed(a.ID, err)
 	} else {
 		p.w.emit(Answered{p, a.Request, result, asked})
 	}

@@ -6,6 +6,7 @@ package front
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -36,6 +37,8 @@ type Options struct {
 	Service http.Handler
 	// Node is the name of this node, whose requests below /_node stay here. It may change while the node starts.
 	Node func() string
+	// TLS returns how to connect if the URL is one of https. It is asked for each connection.
+	TLS func() (*tls.Config, error)
 	// Logger tells of a CouchDB that does not answer.
 	Logger *slog.Logger
 }
@@ -68,14 +71,24 @@ func New(o Options) http.Handler {
 		FlushInterval: -1, // each change of a feed goes out as it comes
 		ErrorLog:      slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
 		Transport: &http.Transport{
-			Proxy:               nil, // the environment's proxies are for the world outside
-			DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
-			TLSHandshakeTimeout: dialTimeout, ExpectContinueTimeout: time.Second,
+			Proxy:          nil, // the environment's proxies are for the world outside
+			DialContext:    (&net.Dialer{Timeout: dialTimeout}).DialContext,
+			DialTLSContext: f.dialTLS, ExpectContinueTimeout: time.Second,
 			IdleConnTimeout: idleTimeout, MaxIdleConnsPerHost: maxIdle,
 			DisableCompression: true, // bodies pass as they are
 		},
 	}
 	return f
+}
+
+// dialTLS connects by the settings of that moment.
+func (f *front) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
+	settings, err := f.TLS()
+	if err != nil {
+		return nil, err
+	}
+	d := tls.Dialer{NetDialer: &net.Dialer{Timeout: dialTimeout}, Config: settings}
+	return d.DialContext(ctx, network, address)
 }
 
 // ServeHTTP answers a request, or passes it on.

@@ -2,6 +2,8 @@ package front
 
 import (
 	"bufio"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -149,6 +151,39 @@ func TestTrouble(t *testing.T) {
 	r = self.Ask("GET /db")
 	if got := read(t, r); r.StatusCode != http.StatusLoopDetected || !strings.Contains(got, "[front] couchdb") {
 		t.Errorf("%d %s", r.StatusCode, got)
+	}
+}
+
+// TestTrust: the CouchDB's certificate is verified as the settings of the moment say.
+func TestTrust(t *testing.T) {
+	couch := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "couch")
+	}))
+	defer couch.Close()
+	u, err := ParseURL(couch.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trusted := &tls.Config{RootCAs: x509.NewCertPool()}
+	s := webtest.New(t, New(Options{
+		CouchDB: u, Service: http.NotFoundHandler(), Node: func() string { return "n" },
+		Logger: slog.New(slog.DiscardHandler), TLS: func() (*tls.Config, error) { return trusted, nil },
+	}))
+	get := func() int {
+		answer, err := http.Get(s.URL + "/db")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		return answer.StatusCode
+	}
+	if got := get(); got == http.StatusOK {
+		t.Errorf("an unknown authority: %d", got)
+	}
+	trusted = &tls.Config{RootCAs: x509.NewCertPool()}
+	trusted.RootCAs.AddCert(couch.Certificate())
+	if got := get(); got != http.StatusOK {
+		t.Errorf("an authority of the settings: %d", got)
 	}
 }
 

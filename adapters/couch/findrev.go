@@ -1,0 +1,98 @@
+package couch
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"couchrelay/core/peer"
+)
+
+// findRev asks whether the source has all of some revisions of a document, and no other document's change where theirs
+// was.
+func (p *Pair) findRev(ctx context.Context, op peer.FindRev) (peer.RevFound, *peer.Failure) {
+	found, f := p.hasLeaves(ctx, op)
+	if n, numbered := op.At.Number(); f == nil && found.Found && numbered {
+		found.Found, f = p.keepsPlace(ctx, n, op.ID)
+	}
+	return found, f
+}
+
+// keepsPlace reports whether the change with a number may be that of a document. A number belongs to one change for
+// ever, and is left out of the feed once the document has a later change, so an answer that begins behind it says
+// nothing against that.
+func (p *Pair) keepsPlace(ctx context.Context, n int64, id string) (bool, *peer.Failure) {
+	a, f := p.source.ask(ctx, request{
+		method: http.MethodGet, path: "_changes",
+		query: encodeQuery(
+			peer.Param{Name: "since", Value: strconv.FormatInt(n-1, 10)}, peer.Param{Name: "limit", Value: "1"},
+		),
+	}, http.StatusOK)
+	if f != nil {
+		return false, f
+	}
+	var said struct {
+		Results []struct {
+			ID  string      `json:"id"`
+			Seq json.Number `json:"seq"`
+		} `json:"results"`
+	}
+	if f := a.readJSON(maxSmall, &said); f != nil {
+		return false, f
+	}
+	if len(said.Results) == 0 {
+		return false, nil
+	}
+	first := said.Results[0]
+	return first.ID == id || string(first.Seq) != strconv.FormatInt(n, 10), nil
+}
+
+// hasLeaves asks whether the source has all of some revisions of a document. In the place of a revision that is no leaf
+// any more the source answers with the leaves that follow it.
+func (p *Pair) hasLeaves(ctx context.Context, op peer.FindRev) (peer.RevFound, *peer.Failure) {
+	r := request{
+		method: http.MethodGet, path: escapeID(op.ID),
+		query: encodeQuery(
+			peer.Param{Name: "open_revs", Value: string(appendStrings(nil, op.Revs))},
+			peer.Param{Name: "latest", Value: "true"},
+		),
+		header: []peer.Param{{Name: "Accept", Value: "application/json"}},
+	}
+	if lineLength(p.source.base, r) > maxRequestLine { // no server takes it
+		return p.hasRevs(ctx, op)
+	}
+	a, f := p.source.ask(ctx, r, http.StatusOK)
+	switch {
+	case f != nil && f.Status == http.StatusNotFound && isAbsent(f):
+		return peer.RevFound{}, nil
+	case f != nil:
+		return peer.RevFound{}, f
+	}
+	defer a.close()
+	some, all := false, true
+	s := newStream(a)
+	err := s.array(func(int) error {
+		s.allow(maxDoc)
+		raw, err := s.ReadValue()
+		has := err == nil && okMember(raw) != nil
+		some, all = some || has, all && has
+		return err
+	})
+	if isTooDeep(err) {
+		a.close()
+		return p.hasRevs(ctx, op)
+	}
+	if err != nil {
+		return peer.RevFound{}, a.broken(err)
+	}
+	a.finish()
+	// A cluster whose nodes differ may answer about one revision that it is there and that it is missing: it is there.
+	return peer.RevFound{Found: some && (all || len(op.Revs) == 1)}, nil
+}
+
+// hasRevs is hasLeaves with the question in a body, and no document in the answer.
+func (p *Pair) hasRevs(ctx context.Context, op peer.FindRev) (peer.RevFound, *peer.Failure) {
+	diff, f := p.source.diffRevs(ctx, peer.DiffRevs{Docs: []peer.DocRevs{{ID: op.ID, Revs: op.Revs}}})
+	return peer.RevFound{Found: f == nil && len(diff.Docs) == 0}, f
+}
