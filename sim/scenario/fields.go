@@ -41,6 +41,7 @@ var fields = []field{
 	share("filtered", func(c *world.Config) *int { return &c.Filtered }),
 	share("attached", func(c *world.Config) *int { return &c.Attached }),
 	share("denied", func(c *world.Config) *int { return &c.Denied }),
+	share("unreadable", func(c *world.Config) *int { return &c.Unreadable }),
 	share("retry-refused", func(c *world.Config) *int { return &c.RetryRefused }),
 	share("fail-refused", func(c *world.Config) *int { return &c.FailRefused }),
 	count("max-refused", func(c *world.Config) *int { return &c.MaxRefused }, 0, 10_000),
