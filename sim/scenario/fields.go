@@ -32,6 +32,7 @@ var fields = []field{
 	count("replicators", func(c *world.Config) *int { return &c.Tenants }, 1, 1000),
 	count("followed", func(c *world.Config) *int { return &c.Followed }, 0, 8),
 	count("follow-page", func(c *world.Config) *int { return &c.FollowPage }, 0, 10_000),
+	share("handed-over", func(c *world.Config) *int { return &c.HandedOver }),
 	count("jobs", func(c *world.Config) *int { return &c.Jobs }, 0, 1_000_000),
 	count("docs", func(c *world.Config) *int { return &c.Docs }, 0, 1_000_000),
 	span("duration", func(c *world.Config) *time.Duration { return &c.Duration }, 0),
