@@ -20,7 +20,10 @@ var bulkSubject = subject{
 		{"S30o", "A source that refused four bulk reads in a row is asked for none for 37 seconds."},
 		{"S30p", "Attachments are not read again when the target has older revisions of the document with " +
 			"them."},
-		{"S30q", "When documents are too large together for the target, at most half of them are sent next."},
+		{"S30q", "When documents are too large together for the target, or it cannot read one of them, at most half " +
+			"of them are sent next."},
+		{"S86", "A run does not end because its target cannot read one of the documents that it is asked about, or " +
+			"sent in bulk."},
 		{"S30z", "A bulk read with attachments asks for documents that its source called small, and for no " +
 			"more at once than it may bring."},
 		{"S30r", "A bulk read that was answered 429 is not replaced by reads of single documents."},
@@ -37,6 +40,7 @@ var bulkSubject = subject{
 			}
 		})
 		c.on.runReplied.add(func(a reply) { a.bulk.note(a.run, a.op, a.Reply, br.w.Config().Memory) })
+		c.on.runSaidEnd.add(br.checkEnd)
 		c.on.runStepped.add(func(s runStep) {
 			answer, _ := s.ev.(replication.Reply)
 			switch op := s.asked.(type) {
@@ -247,15 +251,31 @@ func (br *bulkReads) checkStubs(r *run, op peer.CopyDoc) {
 // be slow.
 func (br *bulkReads) checkHalves(s runStep, op peer.WriteDocs, f *peer.Failure) {
 	n := len(op.Docs)
-	if f == nil || f.Kind != peer.Status || f.Status != 413 || n == 1 {
+	if !is413(f) && !(is400(f) && !op.Gzip) || n == 1 {
 		return
 	}
 	for _, e := range s.effects {
 		call, _ := e.(replication.Call)
 		part, is := call.Op.(peer.WriteDocs)
 		if is && part.Docs[0].Fetch == op.Docs[0].Fetch && len(part.Docs) > (n+1)/2 {
-			br.Fail("S30q", "%s sent %d documents, which is too much, and sends %d", s.run, n, len(part.Docs))
+			br.Fail("S30q", "%s sent %d documents, which it did not take, and sends %d", s.run, n, len(part.Docs))
 		}
+	}
+}
+
+// is400 reports whether a target cannot read a request, or one of the documents in it.
+func is400(f *peer.Failure) bool { return f != nil && f.Kind == peer.Status && f.Status == 400 }
+
+// checkEnd is S86.
+func (br *bulkReads) checkEnd(e ending) {
+	answer, _ := e.ev.(replication.Reply)
+	many := false
+	switch e.asked.(type) {
+	case peer.WriteDocs, peer.DiffRevs:
+		many = true
+	}
+	if many && is400(answer.Failure) && e.end.Cause == replication.Crashed {
+		br.Fail("S86", "%s gives up for %q: %s", e.run, e.asked, e.end.Trouble)
 	}
 }
 

@@ -54,11 +54,16 @@ func TestBulk(t *testing.T) {
 			r.call(run, peer.CopyDoc{ID: "a", Revs: []string{"1-a"}, Since: since})
 		}
 	}
-	// tooLarge has the target find three documents too large, after which n of them are sent.
-	tooLarge := func(n int) func(*rig) {
+	// halved has the target refuse to take three documents at once, after which n of them are sent.
+	halved := func(code, n int) func(*rig) {
 		return func(r *rig) {
 			part := replication.Call{Op: peer.WriteDocs{Docs: make([]peer.Kept, n)}}
-			r.fails(r.run(nil), peer.WriteDocs{Docs: make([]peer.Kept, 3)}, status(413), part)
+			r.fails(r.run(nil), peer.WriteDocs{Docs: make([]peer.Kept, 3)}, status(code), part)
+		}
+	}
+	endsFor := func(op peer.Op, code int) func(*rig) {
+		return func(r *rig) {
+			r.crashes(r.run(nil), op, peer.Reply{Failure: status(code)}, replication.Trouble{})
 		}
 	}
 	// insteadOf has a bulk read fail, after which a document of it is copied.
@@ -107,8 +112,13 @@ func TestBulk(t *testing.T) {
 		{"four refusals, long ago", refusing(4, refusedLast), ""},
 		{"all attachments again", stubs(), "S30p"},
 		{"attachments since the target's revision", stubs("0-a"), ""},
-		{"two of three", tooLarge(2), ""},
-		{"three of three", tooLarge(3), "S30q"},
+		{"two of three", halved(413, 2), ""},
+		{"three of three", halved(413, 3), "S30q"},
+		{"two of three that cannot be read", halved(400, 2), ""},
+		{"three of three that cannot be read", halved(400, 3), "S30q"},
+		{"ends for documents that cannot be read", endsFor(writes(1, 3, false), 400), "S86"},
+		{"ends for a question that cannot be read", endsFor(asked("a"), 400), "S86"},
+		{"ends for a question that is refused", endsFor(asked("a"), 403), ""},
 		{"alone after 429", insteadOf(429), "S30r"},
 		{"alone after 404", insteadOf(404), ""},
 	})

@@ -118,8 +118,23 @@ func (n *counts) note(op peer.Op, reply peer.Reply) {
 			}
 		}
 	case peer.DiffRevs:
-		if reply.Failure == nil {
+		switch {
+		case reply.Failure == nil:
 			n.diff(op, reply.Result.(peer.Diff))
+		case is400(reply.Failure): // one of them cannot be read, and what of the others the target has is not known
+			n.lack(op)
+		}
+	}
+}
+
+// lack notes that the target may lack all revisions in a question.
+func (n *counts) lack(op peer.DiffRevs) {
+	if n.lacked == nil {
+		n.lacked = map[string]bool{}
+	}
+	for _, d := range op.Docs {
+		for _, rev := range d.Revs {
+			n.lacked[d.ID+" "+rev] = true
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package oracle
 
 import (
+	"slices"
+
 	"couchrelay/core/docs"
 	"couchrelay/core/replication"
 )
@@ -40,7 +42,8 @@ func (d *databases) checkRefusals(r *run, info replication.Info) {
 	}
 	refused, through := 0, source.Number(info.ThroughSeq)
 	for _, offer := range source.OffersAfter(beginsAt(rep, source), rep.Filter, rep.WinningRevsOnly) {
-		if target.Deny[offer.ID] != nil && offer.Number <= through {
+		lacks := func(rev string) bool { return !target.Has(offer.ID, rev) } // it may have got it before
+		if target.Deny[offer.ID] != nil && offer.Number <= through && slices.ContainsFunc(offer.Revs, lacks) {
 			refused++
 		}
 	}

@@ -178,8 +178,10 @@ func (v *verdicts) hear(id uint64, op peer.Op, got peer.Reply) (refused []peers.
 	return refused
 }
 
+// overCredentials reports whether a target refused a document in words that it may have for each of our requests.
 func overCredentials(r *peer.Refusal) bool {
-	return (r.Status == 401 || r.Status == 403) && (r.Error == "unauthorized" || r.Error == "forbidden")
+	return (r.Status == 401 || r.Status == 403) && (r.Error == "unauthorized" || r.Error == "forbidden") ||
+		r.Status == 400 && r.Error != ""
 }
 
 func is413(f *peer.Failure) bool { return f != nil && f.Kind == peer.Status && f.Status == 413 }
@@ -189,7 +191,7 @@ func is413(f *peer.Failure) bool { return f != nil && f.Kind == peer.Status && f
 func (v *verdicts) forGood(sent again, r *peer.Refusal) bool {
 	name := sent.Revision
 	switch r.Status {
-	case 401, 403:
+	case 400, 401, 403:
 		switch {
 		case !overCredentials(r):
 			return false
@@ -255,7 +257,8 @@ func (o *onRefusal) checkEnd(e ending) {
 func fatal(r replication.Reply) bool {
 	copied, _ := r.Result.(peer.Copied)
 	return r.Failure != nil && !is413(r.Failure) || slices.ContainsFunc(copied.Revs, func(rev peer.CopiedRev) bool {
-		return rev.Refused != nil && !slices.Contains([]int{401, 403, 413, 415, 500}, rev.Refused.Status)
+		return rev.Refused != nil && !overCredentials(rev.Refused) &&
+			!slices.Contains([]int{401, 403, 413, 415, 500}, rev.Refused.Status)
 	})
 }
 

@@ -44,6 +44,11 @@ func (p *Pair) write(db *DB, op peer.WriteDocs, f Fault) peer.Reply {
 	if failure := db.Server.refuseGzip(op); failure != nil {
 		return peer.Reply{Failure: failure}
 	}
+	for _, d := range list {
+		if failure := unreadable(db, d.ID); failure != nil {
+			return peer.Reply{Failure: failure}
+		}
+	}
 	if failure := p.refuseInline(db, list, f); failure != nil {
 		return peer.Reply{Failure: failure}
 	}

@@ -106,7 +106,9 @@ func (p *Pair) put(ctx context.Context, op peer.CopyDoc, doc *docs.Document) (pe
 			return peer.Reply{Failure: answer(413, "too_large", "the request entity is too large")}
 		}
 		if w := db.replicated([]*docs.Document{doc})[0]; w.Err != nil {
-			p.net.Refused(p.rep.Target.URL, doc.ID, out.Rev)
+			if w.Err.Name != "" { // a proxy has no word, and says nothing about the document
+				p.net.Refused(p.rep.Target.URL, doc.ID, out.Rev)
+			}
 			return refuse(statuses[w.Err.Kind], w.Err.Name)
 		}
 		return peer.Reply{}

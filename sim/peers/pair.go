@@ -134,7 +134,8 @@ func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 		}
 		switch f := reply.Failure; {
 		case f == nil:
-		case f.Status == 412 || f.Status == 413 && len(op.Docs) == 1 && p.inline[op.Docs[0].Fetch]:
+		case f.Status == 412 || f.Status == 413 && len(op.Docs) == 1 && p.inline[op.Docs[0].Fetch],
+			f.Status == 400 && !op.Gzip && (len(op.Docs) == 1 || p.inline[op.Docs[0].Fetch]):
 			p.Told.Failed += int64(len(op.Docs))
 			p.Told.Bytes += p.sizeOf(op)
 		case f.Status == 413 && len(op.Docs) == 1:
@@ -172,7 +173,7 @@ func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 			return editDocs(db, op, f)
 		}))
 	case peer.DiffRevs:
-		return p.request(ctx, peer.Target, "POST", op, at(func(db *DB, _ Fault) peer.Reply { return peer.Reply{Result: db.diff(op)} }))
+		return p.request(ctx, peer.Target, "POST", op, at(func(db *DB, _ Fault) peer.Reply { return db.diff(op) }))
 	case peer.Create:
 		return p.create(ctx, op)
 	case peer.PutLocal:

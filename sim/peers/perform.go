@@ -123,9 +123,12 @@ func MoveLog(db *DB, from, to string) {
 }
 
 // diff tells which revisions the database lacks.
-func (db *DB) diff(op peer.DiffRevs) peer.Result {
+func (db *DB) diff(op peer.DiffRevs) peer.Reply {
 	var wanted []docs.Wanted
 	for _, d := range op.Docs {
+		if failure := unreadable(db, d.ID); failure != nil {
+			return peer.Reply{Failure: failure}
+		}
 		w := docs.Wanted{ID: d.ID}
 		for _, rev := range d.Revs {
 			if r, err := revtree.ParseRev(rev); err == nil {
@@ -152,7 +155,7 @@ func (db *DB) diff(op peer.DiffRevs) peer.Result {
 		}
 		wanted = wanted[compared:]
 	}
-	return result
+	return peer.Reply{Result: result}
 }
 
 // revs reads revisions of a document as a replicator asks for them: a newer leaf stands for one that is

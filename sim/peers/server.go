@@ -120,7 +120,7 @@ type DB struct {
 	Server *Server
 	Name   string
 	// Deny has the documents that the database's validation function refuses, with its errors, and Logs if the
-	// database stores no logs.
+	// database stores no logs. Documents with an error of docs.Invalid the server cannot read.
 	Deny map[string]*docs.Error
 
 	store   *fakefdb.Database

@@ -37,7 +37,7 @@ func (t *Tally) sent(read uint64, d *docs.Document, f *peer.Failure) {
 		delete(t.givenUp, rev)
 	}
 	switch {
-	case f == nil || f.Status == 412 || f.Status == 413:
+	case f == nil || f.Status == 400 || f.Status == 412 || f.Status == 413:
 		delete(t.unheard, rev)
 	case f.Status != 429:
 		t.unheard[rev] = now

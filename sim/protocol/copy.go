@@ -197,10 +197,19 @@ func (r copier) compares(f *flight, op peer.DiffRevs) error {
 func (r copier) compared(f *flight, reply peer.Reply) {
 	got, is := reply.Result.(peer.Diff)
 	if f.page {
-		r.list.compared(r.Run, got, reply.Failure == nil && is)
+		if unreadable(reply.Failure) {
+			got, is = peer.Diff{Docs: lacksAll(r.list.page)}, true
+		}
+		r.list.compared(r.Run, got, is)
 		return
 	}
-	if reply.Failure != nil || !is {
+	switch {
+	case unreadable(reply.Failure):
+		for _, w := range f.wants {
+			w.learn(nil)
+		}
+		return
+	case reply.Failure != nil || !is:
 		for _, w := range f.wants {
 			w.stage = announced
 		}
@@ -226,6 +235,18 @@ func (r copier) compared(f *flight, reply peer.Reply) {
 		r.took(has)
 		r.conclude(w)
 	}
+}
+
+// unreadable reports whether a request failed for one of its documents, which the target cannot read. What it says of
+// the others is not known: each may be taken to lack.
+func unreadable(f *peer.Failure) bool { return f != nil && f.Kind == peer.Status && f.Status == 400 }
+
+// lacksAll is the answer of a target that has nothing of what it was asked for.
+func lacksAll(asked []peer.DocRevs) (all []peer.DocMissing) {
+	for _, d := range asked {
+		all = append(all, peer.DocMissing{ID: d.ID, Missing: d.Revs})
+	}
+	return all
 }
 
 // fetches judges a bulk read.

@@ -444,6 +444,18 @@ func TestEnding(t *testing.T) {
 			c.fails(diff("a", "1-a"), 404)
 			c.ends(replication.Crashed, "revs_diff_failed")
 		}, legal},
+		{"documents copied that the target cannot be asked about", spec.Replication{}, func(c *talk) {
+			c.begun(a)
+			c.fails(diff("a", "1-a"), 400)
+			c.does(peer.CopyDoc{ID: "a", Revs: []string{"1-a"}}, peer.Copied{Revs: []peer.CopiedRev{{Rev: "1-a"}}})
+			c.saves(1)
+			c.ends(replication.Completed, "")
+		}, legal},
+		{"documents left out that the target cannot be asked about", spec.Replication{}, func(c *talk) {
+			c.begun(a)
+			c.fails(diff("a", "1-a"), 400)
+			c.ends(replication.Completed, "")
+		}, Ending},
 		{"a good answer", spec.Replication{}, func(c *talk) {
 			c.begun(a)
 			c.does(diff("a", "1-a"), peer.Diff{})

@@ -79,6 +79,9 @@ type Replicators struct {
 	Followed int // databases of servers that it follows
 	// FollowPage is how many of their documents one request is about; 0 for those of production.
 	FollowPage int
+	// HandedOver is the percentage of edits of their documents that change nothing but the owner, if they have one,
+	// beside those that come up anyway while a database was never put back.
+	HandedOver int
 }
 
 // Processes is the number of all processes, whatever their roles. Those with both come first.

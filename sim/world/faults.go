@@ -98,6 +98,8 @@ var faults = []fault{
 		"a server redirects all requests, or those of one method, for a while: elsewhere, in a circle or nowhere"},
 	{ReadOnly, "servers", aServer, between(time.Minute, time.Hour), 5 * seldom, refuseLogs,
 		"a server's sources take no more checkpoints for a while"},
+	{"server-bad-request", "servers", aServer, between(time.Minute, 20*time.Minute), seldom, answer400,
+		"a proxy before a server answers 400, without a word, to requests with a document for a while"},
 	{"server-locks-out", "servers", aServer, serverTrouble, seldom, (*deed).serverLocksOut,
 		"a server answers 401 to everything for a while"},
 	{PasswordChanged, "servers", aServer, nil, seldom, changePassword,

@@ -28,6 +28,7 @@ type followings struct {
 	forks  *decide.Site // which conflicts they have
 	owners *decide.Site // whether a user gives a document away
 	parts  *decide.Site // which documents a database lacks that was made again
+	gifts  *decide.Site // whether a user gives a document away, also in a database that was put back
 	store  *follow.Store
 	list   []*Following
 	n      int // written so far
@@ -92,6 +93,7 @@ func newFollowings(w *World, root tuple.Subspace) *followings {
 		f.forks = w.Decider.Site("conflicts of followed documents")
 		f.owners = w.Decider.Site("owners of followed documents")
 		f.parts = w.Decider.Site("documents left out of followed databases")
+		f.gifts = w.Decider.Site("followed documents given away")
 	}
 	return f
 }
@@ -294,6 +296,9 @@ func (c *Config) drawFollowed(seed uint64) {
 	c.drawConflicts(seed)
 	if page := prng.Fork(seed, "follow page"); page.Intn(2) == 0 {
 		c.FollowPage = 1 + page.Intn(4)
+	}
+	if over := prng.Fork(seed, "handed over"); over.Intn(2) == 0 {
+		c.HandedOver = 10 + 10*over.Intn(4)
 	}
 	if r.Intn(2) == 0 {
 		c.Jobs, c.Duration, c.DuplicatesFail = min(c.Jobs, 2), c.Duration/4, r.Intn(2) == 0

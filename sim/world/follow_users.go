@@ -15,6 +15,7 @@ import (
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/peer"
+	"couchrelay/sim/decide"
 )
 
 // begin makes the mirrors, as the first node does that starts, and has users act.
@@ -65,9 +66,16 @@ func (f *followings) act(one *Following) {
 	}
 }
 
-// edit has a user write a document anew, delete it, or write it as before, with its state or without.
+// edit has a user write a document anew, delete it, give it away, or write it as before, with its state or without.
 func (f *followings) edit(one *Following, id string, what int) {
-	switch d := one.Docs[id]; {
+	d := one.Docs[id]
+	if d != nil && d.Body != nil && f.gifts.Chance(f.w.Config.HandedOver*decide.Scale/100) {
+		if to := f.handOver(d); to != d {
+			f.put(one, id, to, false)
+			return
+		}
+	}
+	switch {
 	case d == nil || d.Body == nil || what < 4:
 		f.put(one, id, f.newBody(id), false)
 	case what == 4:

@@ -23,6 +23,7 @@ type Refusals struct {
 	// are any, targets refuse more documents, and users correct their validation functions.
 	RetryRefused, FailRefused int
 	MaxRefused                int // documents in the list of a job; 0 is jobstore.MaxRefused
+	Unreadable                int // the percentage of targets that cannot read some documents, and answer 400
 }
 
 // choosesOnRefusal reports whether some replications say what becomes of documents that their target refuses.
@@ -42,6 +43,45 @@ func (c *Config) drawRefusals(seed uint64) {
 		if r.Intn(2) == 1 {
 			c.Actions[a.name] = 1 + r.Intn(a.most)
 		}
+	}
+}
+
+// drawUnreadable has targets of some worlds be unable to read documents, more often where users choose what becomes
+// of these.
+func drawUnreadable(c *Config, seed uint64) {
+	r := prng.Fork(seed, "unreadable")
+	if n := r.Intn(8); n == 0 || n < 4 && c.choosesOnRefusal() {
+		c.Unreadable = 20 + 20*r.Intn(4)
+	}
+}
+
+// illegible has a database be unable to read some documents, as CouchDB is if they have half of a surrogate pair.
+func illegible(u *users, db *peers.DB) {
+	if !u.unreadable.Chance(u.w.Config.Unreadable * decide.Scale / 100) {
+		return
+	}
+	for i := range 12 {
+		if id := fmt.Sprint("doc", i); u.unreadable.Int(6) == 0 && db.Deny[id] == nil {
+			db.Deny[id] = docs.BadRequest("invalid UTF-8 JSON")
+		}
+	}
+}
+
+// answer400 has a proxy before a server answer 400, without a word, to requests with a document for a while.
+func answer400(d *deed) {
+	lasts, _ := d.beginAtServer(d.lasts())
+	id := fmt.Sprint("doc", d.site.Int(6))
+	for _, db := range d.server.DBs() {
+		if isSource(db.Name) || db.Deny[id] != nil {
+			continue
+		}
+		said := &docs.Error{Kind: docs.Invalid}
+		db.Deny[id] = said
+		d.w.Engine.After(lasts, nil, "proxy passes all", func() {
+			if db.Deny[id] == said {
+				delete(db.Deny, id)
+			}
+		})
 	}
 }
 
@@ -74,7 +114,7 @@ func correct(u *users, site *decide.Site) {
 // correctAll has no database refuse a document any more, where users choose what becomes of refused ones. Nothing
 // fails meanwhile, so that a while later shows how refused documents are tried in vain.
 func correctAll(u *users) {
-	if !u.w.Config.choosesOnRefusal() {
+	if !u.w.Config.choosesOnRefusal() && u.w.Config.Unreadable == 0 {
 		return
 	}
 	wait := time.Duration(u.refuses.Int(3)) * 40 * time.Minute

@@ -30,6 +30,9 @@ func (u *users) fill(db *peers.DB) {
 			denyMore(db, u.refuses)
 		}
 	}
+	if !isSource(db.Name) && !u.corrected {
+		illegible(u, db)
+	}
 }
 
 // edit writes a new revision of a document.

@@ -107,6 +107,7 @@ func Swarm(seed uint64, p Profile) Config {
 		c.Actions[JobWait] = 1 + waits.Intn(actionNamed(JobWait).most)
 	}
 	c.drawRefusals(seed)
+	drawUnreadable(&c, seed)
 	c.drawWrites(seed)
 	c.Sharing.Policy = schedule.Policy(max(0, r.Intn(6)-3)) // mostly fair share
 	c.drawPeriods(seed, p)
@@ -210,7 +211,7 @@ func (c *Config) drawRates(r *prng.Source, seed uint64) {
 var later = []string{peers.FeedPauses, peers.FeedStalls, "db-leaf-lost", "db-purged",
 	"db-sequence-jumps",
 	peers.Maintenance, peers.Pauses, peers.Stalls, "net-answers-twice", "net-deaf", "net-narrow", PasswordChanged,
-	ReadOnly, "server-redirects"}
+	"server-bad-request", ReadOnly, "server-redirects"}
 
 // drawLater chooses among the later faults of the families that there are.
 func (c *Config) drawLater(drawn map[string]bool, seed uint64) {

@@ -53,7 +53,8 @@ type aside struct {
 	orders    *decide.Site // what users order some time after they began
 	endpoints *decide.Site // how endpoints are worded
 	// passwords is when users write that they have changed, and where.
-	passwords *decide.Site
+	passwords  *decide.Site
+	unreadable *decide.Site // which documents targets cannot read
 }
 
 // Tenant is a replicator database, as the world knows it.
@@ -85,6 +86,7 @@ func newUsers(w *World) *users {
 	u.slips, u.weights, u.tags = w.Decider.Site("slips"), w.Decider.Site("weights"), w.Decider.Site("tags")
 	u.looks, u.passwords = w.Decider.Site("looks"), w.Decider.Site("passwords")
 	u.orders, u.endpoints = w.Decider.Site("orders"), w.Decider.Site("endpoints")
+	u.unreadable = w.Decider.Site("unreadable")
 	var names []string
 	for _, name := range AllActions {
 		if rate := w.Config.Actions[name]; rate > 0 {
