@@ -97,7 +97,7 @@ ListOwned Worker: list jobs of
 Retire Worker Limit: retire 
 ListLeases: list leases
 Expire Worker Beat Limit By: expire 
-Accept Worker Node Demand: accept 0 as /0
+Accept Worker Node Demand Without: accept 0 as /0
 Resume Held: resume  under /0
 Promote Limit: promote
 Sweep Limit Drop: sweep

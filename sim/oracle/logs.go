@@ -101,7 +101,7 @@ func (l logs) agreed(source, target *peers.DB, base string) peer.Seq {
 }
 
 // lone is what the target's log knows of a source that stores none, as long as that holds; nil for any other
-// log. A server whose sequences are numbers has to tell an instance_start_time.
+// log. A server whose sequences are numbers has to tell each database's own start.
 func (l logs) lone(source, target *peers.DB, base string) *lone {
 	if l.trusted(target, base) == nil || nameless(source) {
 		return nil
@@ -120,8 +120,9 @@ func (l logs) lone(source, target *peers.DB, base string) *lone {
 }
 
 // nameless reports whether a database cannot be known by what it tells of itself: its sequences are numbers, which each
-// database has, and it has no instance_start_time. Nothing but a log is a proof there.
-func nameless(db *peers.DB) bool { return db.Server.Numeric && db.Server.Starts == peers.NoStarts }
+// database has, and its instance_start_time is none or that of all databases of the server. Nothing but a log is a proof
+// there.
+func nameless(db *peers.DB) bool { return db.Server.Numeric && !db.Server.TellsApart() }
 
 // leaves are the leaves of the last change's document, as the log has them.
 func (l *lone) leaves() []string { return append([]string{l.Rev}, l.Others...) }
