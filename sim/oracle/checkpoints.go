@@ -263,7 +263,7 @@ func (cp *checkpoints) checkLogs() {
 			continue
 		}
 		source, target := cp.checkpointed(rep)
-		if source == nil {
+		if source == nil || cp.logs.misled(source, target, s.record.BaseID) {
 			continue
 		}
 		start := cp.logs.agreed(source, target, s.record.BaseID)

@@ -101,7 +101,7 @@ func (l logs) agreed(source, target *peers.DB, base string) peer.Seq {
 }
 
 // lone is what the target's log knows of a source that stores none, as long as that holds; nil for any other
-// log. A server whose sequences are numbers has to tell each database's own start.
+// log. A server whose sequences are numbers has to tell an instance_start_time.
 func (l logs) lone(source, target *peers.DB, base string) *lone {
 	if l.trusted(target, base) == nil || nameless(source) {
 		return nil
@@ -113,16 +113,35 @@ func (l logs) lone(source, target *peers.DB, base string) *lone {
 	}
 	lacks := func(rev string) bool { return !source.Has(of.ID, rev) }
 	if of == nil || of.Session != has ||
-		of.Start != peers.InstanceStart(source) || slices.ContainsFunc(of.leaves(), lacks) {
+		of.Start != peers.InstanceStart(source) || slices.ContainsFunc(of.leaves(), lacks) || !of.keepsPlace(source) {
 		return nil
 	}
 	return of
 }
 
+// keepsPlace reports whether the last change may have been that of its document: what is there under its number now, if
+// anything, is that document, and the feed has not ended before. A document that was edited since has a later number.
+func (l *lone) keepsPlace(source *peers.DB) bool {
+	if !source.Server.Numeric {
+		return true
+	}
+	at := source.Number(peer.Seq(l.Seq))
+	rest := source.OffersAfter(at-1, spec.Filter{}, false)
+	return len(rest) > 0 && (rest[0].Number != at || rest[0].ID == l.ID)
+}
+
 // nameless reports whether a database cannot be known by what it tells of itself: its sequences are numbers, which each
-// database has, and its instance_start_time is none or that of all databases of the server. Nothing but a log is a proof
-// there.
-func nameless(db *peers.DB) bool { return db.Server.Numeric && !db.Server.TellsApart() }
+// database has, and it has no instance_start_time. Nothing but a log is a proof there.
+func nameless(db *peers.DB) bool { return db.Server.Numeric && db.Server.Starts == peers.NoStarts }
+
+// mistakable reports whether a database may pass for another one of its name that was there in the same life of its
+// server: its sequences are numbers, and it does not tell its own start.
+func mistakable(db *peers.DB) bool { return db.Server.Numeric && !db.Server.TellsApart() }
+
+// misled reports whether what the target's log knows of a source that stores none may be of another database.
+func (l logs) misled(source, target *peers.DB, base string) bool {
+	return mistakable(source) && l.lone(source, target, base) != nil
+}
 
 // leaves are the leaves of the last change's document, as the log has them.
 func (l *lone) leaves() []string { return append([]string{l.Rev}, l.Others...) }

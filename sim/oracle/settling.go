@@ -155,9 +155,9 @@ func (s *settling) orphaned(id string, job *shadow) bool {
 }
 
 // unfinished describes the work that a job has left: everything that its source selects must be on the
-// target, and a one-shot must be over. A job is excused while a database is missing that it may not make, and
-// while its filter does not work. One without checkpoints may not notice another target, and begins anew with each turn, which may be too short for
-// what a slow server refuses.
+// target, and a one-shot must be over. A job is excused while a database is missing that it may not make, while its
+// filter does not work, and where it cannot know a database again. One without checkpoints begins anew with each turn,
+// which may be too short for what a slow server refuses.
 func (s *settling) unfinished(id string, job *shadow) string {
 	if job.record.State.Terminal() || job.pausedByUser() || s.behindPaused(job) {
 		return ""
@@ -172,7 +172,8 @@ func (s *settling) unfinished(id string, job *shadow) string {
 		return ""
 	case target == nil:
 		return fmt.Sprintf("job %s is %s, and %s does not exist", id, job.record.State, rep.Target.URL)
-	case source.FilterWorks(rep.Filter) != nil, !rep.UseCheckpoints && s.rotated[id], s.misled(id, rep, target):
+	case source.FilterWorks(rep.Filter) != nil, !rep.UseCheckpoints && s.rotated[id],
+		s.misled(id, job, rep, source, target):
 		return ""
 	case !rep.Continuous:
 		return fmt.Sprintf("job %s is %s: %s", id, job.record.State, job.record.Reason)
@@ -184,11 +185,14 @@ func (s *settling) unfinished(id string, job *shadow) string {
 	return ""
 }
 
-// misled reports whether a run cannot know that its target was made again: it writes no log there, and what the
-// database tells of itself may be what the one before told.
-func (s *settling) misled(id string, rep *spec.Replication, target *peers.DB) bool {
-	return !rep.UseCheckpoints && nameless(target) && slices.ContainsFunc(s.runs, func(r *run) bool {
-		return r.JobID() == id && r.Began() < target.Since
+// misled reports whether a run cannot know that one of its databases was made again: it writes no log there, and what
+// the database tells of itself may be what the one before told.
+func (s *settling) misled(id string, job *shadow, rep *spec.Replication, source, target *peers.DB) bool {
+	if rep.UseCheckpoints {
+		return s.logs.misled(source, target, job.record.BaseID)
+	}
+	return slices.ContainsFunc(s.runs, func(r *run) bool {
+		return r.JobID() == id && mistakable(target) && r.Began() < target.Since
 	})
 }
 
