@@ -55,6 +55,7 @@ type orders struct {
 	paused  instant.Time // since when a user knows that the job is paused, while no user asks for the end of that
 	resumed instant.Time // when a user asked last for the end of a pause
 	resumes bool         // no answer has come to that, so that it may end a later pause
+	ended   instant.Time // when an answer to such a wish came last: it may have ended a pause that was asked for before
 	reset   instant.Time // since when a user knows that the job is to start over, while no run has
 }
 
@@ -85,9 +86,9 @@ func (k *control) obeyed(f world.Obeyed) {
 	}
 	switch f.Verb {
 	case world.Resume:
-		o.resumes = o.resumes && o.resumed != f.Asked
+		o.resumes, o.ended = o.resumes && o.resumed != f.Asked, k.w.Now()
 	case world.Pause:
-		if o.resumed < f.Asked && !o.resumes {
+		if max(o.resumed, o.ended) < f.Asked && !o.resumes {
 			o.paused = k.w.Now()
 		}
 	case world.Reset:

@@ -86,6 +86,19 @@ func TestControl(t *testing.T) {
 		{"pause lost", obeyed(world.Pause, rec, ticks), "S90c"},
 		{"pause kept", obeyed(world.Pause, paused, ticks), ""},
 		{"lost on request", obeyed(world.Pause, rec, all(asks(world.Resume), ticks)), ""},
+		{"lost to a wish that was answered first", func(r *rig) {
+			r.pass(time.Second)
+			r.know("job", aJob(rec))
+			resumed := r.now()
+			r.see(world.Ordered{Verb: world.Resume, ID: "job", At: resumed})
+			r.pass(time.Second)
+			paused := r.now()
+			r.see(world.Ordered{Verb: world.Pause, ID: "job", At: paused})
+			r.pass(time.Second)
+			r.see(world.Obeyed{Verb: world.Resume, ID: "job", Changed: true, Asked: resumed, At: r.now()})
+			r.see(world.Obeyed{Verb: world.Pause, ID: "job", Asked: paused, At: r.now()})
+			ticks(r)
+		}, ""},
 		{"parked for nothing", func(r *rig) { r.know("job", parked("paused", rec)); ticks(r) }, "S90d"},
 		{"parked for a pause", func(r *rig) { r.know("job", parked("paused", paused)); ticks(r) }, ""},
 		{"wait that goes on", func(r *rig) {
