@@ -74,6 +74,9 @@ const stalePause = 250 * time.Millisecond
 // one by now, or was put back, and has fewer changes: only opening it again tells.
 const pollAtMost = 10 * time.Minute
 
+// aheadAtMost bounds the documents without rows that are looked for at once after they were taken as they are.
+const aheadAtMost = 20
+
 // maxStale is how often a document is read in vain before the run gives up, and maxMissed how often the last change
 // before the database counts as put back: for a moment a node of a cluster may not have it yet.
 const (
@@ -477,6 +480,10 @@ func (in *inward) confirm(got []peer.DocRead) {
 	if l.reads++; l.reads == maxMissed {
 		// Reached: a document that the feed did not bring is there
 		in.docs, l.found = l.found, nil
+		for _, d := range in.docs[:min(len(in.docs), aheadAtMost)] { // a backup that is put back may lack them
+			in.last = peer.MarkOf(d.ID, d.Rev, nil)
+			in.proof.ahead = append(in.proof.ahead, in.last)
+		}
 		return
 	}
 	for _, d := range l.found {

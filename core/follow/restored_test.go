@@ -431,3 +431,55 @@ func TestKilledInTheMiddle(t *testing.T) {
 		}
 	}
 }
+
+// TestRestoredBehindLeftover: a document that the feed did not bring counted as it is, and the database was put back to
+// a backup without it before its row came.
+func TestRestoredBehindLeftover(t *testing.T) {
+	w := newWorld(t)
+	w.write("_design/x", `{"n":0}`)
+	backup := w.couch.backup()
+	w.write("d", one)
+	k := w.start()
+	w.settle(time.Minute)
+	w.restore(backup)
+	written, restored := false, false
+	w.fault = func(op peer.Op) fault {
+		switch op := op.(type) {
+		case peer.ReadDocs: // as all is read anew, and the feed has been read
+			if !written {
+				w.write("d", one)
+			}
+			written = true
+		case peer.ReadChanges:
+			if op.Wait && written && !restored {
+				w.restore(backup)
+				restored = true
+			}
+		}
+		return ""
+	}
+	k.cut()
+	w.settle(time.Hour)
+	if state, _ := w.job("d"); state != "" || !restored {
+		t.Errorf("the job of a document that is gone is %s, restored %v", state, restored)
+	}
+}
+
+// TestMadeAgain: a database is made again, has the last change and as many as before, and lacks a document. Its
+// instance_start_time alone tells.
+func TestMadeAgain(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	w.write("e", `{"source":"http://a/y","target":"http://b/y"}`)
+	k := w.start()
+	w.settle(time.Minute)
+	w.couch = w.couch.backup()
+	w.couch.instance = "another"
+	delete(w.couch.docs, "d")
+	k.cut()
+	w.settle(time.Hour)
+	if state, _ := w.job("d"); state != "" {
+		t.Errorf("the job of a document that is gone is %s", state)
+	}
+	w.expect("e", jobstore.Pending, "")
+}

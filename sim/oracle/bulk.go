@@ -64,6 +64,7 @@ type bulk struct {
 	sizes     map[string]int  // "ID REV" that can be read in bulk with attachments: their sizes
 	inline    map[uint64]bool // ids of the bulk reads with attachments
 	excused   bool            // something could not be read or written in bulk
+	blind     bool            // the target could not read what it was asked, and so did not tell what it has
 	scanty    int             // answers in a row that brought a fifth of their request at most
 	unheard   []peer.DocRev   // the first document of each bulk read that failed: the read may be repeated
 }
@@ -87,6 +88,8 @@ func (b *bulk) note(r *run, op peer.Op, reply peer.Reply, memory int) {
 		}
 	case peer.WriteDocs:
 		b.excused = b.excused || reply.Failure != nil
+	case peer.DiffRevs:
+		b.blind = b.blind || is400(reply.Failure)
 	}
 	switch got := reply.Result.(type) {
 	case peer.Changes:
@@ -224,7 +227,7 @@ func (br *bulkReads) checkInline(r *run, id uint64, op peer.FetchDocs) {
 			br.Fail("S30z", "%s reads %s in bulk with its attachments, %d bytes; with others %d, and has room for %d",
 				r, name, size, sum, op.Budget)
 		}
-		if len(d.Since) == 0 && b.partial[name] && r.counts.diffs < unasked {
+		if len(d.Since) == 0 && b.partial[name] && r.counts.diffs < unasked && !b.blind {
 			br.Fail("S30p", "%s reads all attachments of %s, of which its target has older revisions", r, name)
 		}
 	}
@@ -236,7 +239,7 @@ func (br *bulkReads) checkInline(r *run, id uint64, op peer.FetchDocs) {
 // those compared before.
 func (br *bulkReads) checkStubs(r *run, op peer.CopyDoc) {
 	b := &r.bulk
-	if b.copied[op.ID] || r.counts.diffs >= unasked {
+	if b.copied[op.ID] || r.counts.diffs >= unasked || b.blind {
 		return
 	}
 	b.copied = with(b.copied, op.ID)

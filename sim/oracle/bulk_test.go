@@ -54,6 +54,15 @@ func TestBulk(t *testing.T) {
 			r.call(run, peer.CopyDoc{ID: "a", Revs: []string{"1-a"}, Since: since})
 		}
 	}
+	// blind has the target not read a question, so that the run does not know all that the target has.
+	blind := func(r *rig) {
+		run := r.run(nil)
+		r.fails(run, asked("a"), status(400))
+		r.does(run, asked("a"), peer.Diff{Docs: []peer.DocMissing{
+			{ID: "a", Missing: []string{"1-a"}, Ancestors: []string{"0-a"}},
+		}})
+		r.call(run, peer.CopyDoc{ID: "a", Revs: []string{"1-a"}})
+	}
 	// halved has the target refuse to take three documents at once, after which n of them are sent.
 	halved := func(code, n int) func(*rig) {
 		return func(r *rig) {
@@ -111,6 +120,7 @@ func TestBulk(t *testing.T) {
 		{"four refusals, and told of again", toldAgain, ""},
 		{"four refusals, long ago", refusing(4, refusedLast), ""},
 		{"all attachments again", stubs(), "S30p"},
+		{"all attachments again, since a question was not read", blind, ""},
 		{"attachments since the target's revision", stubs("0-a"), ""},
 		{"two of three", halved(413, 2), ""},
 		{"three of three", halved(413, 3), "S30q"},
