@@ -2,6 +2,7 @@ package seal_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -91,11 +92,11 @@ func TestErrorOfAnOpenFailsTheCommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	tx := db.Begin(ctx, kv.Options{})
-	if _, err := tx.Get([]byte("test/a")); err != seal.ErrForged {
+	if _, err := tx.Get([]byte("test/a")); !errors.Is(err, seal.ErrForged) {
 		t.Fatalf("the read gives %v", err)
 	}
 	tx.Set([]byte("test/b"), []byte("1"))
-	if err := tx.Commit(); err != seal.ErrForged {
+	if err := tx.Commit(); !errors.Is(err, seal.ErrForged) {
 		t.Errorf("the commit gives %v", err)
 	}
 	if err := tx.OnError(kv.NewError(kv.NotCommitted)); err != nil {
@@ -106,7 +107,7 @@ func TestErrorOfAnOpenFailsTheCommit(t *testing.T) {
 		t.Errorf("the next attempt gives %v", err)
 	}
 	err = kv.Do(ctx, db, func(tx kv.Tx) error { _, err := tx.Get([]byte("test/a")); return err })
-	if err != seal.ErrForged {
+	if !errors.Is(err, seal.ErrForged) {
 		t.Errorf("Do gives %v", err)
 	}
 }
