@@ -322,8 +322,8 @@ func (o *onRefusal) checkList(jobID string, s *shadow, r *run) {
 	}
 	rows, rep, source := o.lists[jobID].rows, r.Replication(), r.begin.source
 	target := o.w.Database(rep.Target.URL)
-	for name := range rows { // in any order
-		if r.verdicts.took[name] && target.Has(name.ID, name.Rev) {
+	for name, row := range rows { // in any order
+		if !row.Failed && r.verdicts.took[name] && target.Has(name.ID, name.Rev) { // what failed may have got through
 			o.Fail("S71b", "%s is done, and lists %s, which %s has taken from it", r, name, target)
 		}
 	}

@@ -215,15 +215,15 @@ func TestVerdictsInTheList(t *testing.T) {
 
 // TestVerdictsOfOneShots: what the list has when a one-shot is done.
 func TestVerdictsOfOneShots(t *testing.T) {
-	done := func(rec jobstore.Record, hears func(*rig, *world.Run, string), listed bool) func(*rig) {
+	done := func(rec jobstore.Record, hears func(*rig, *world.Run, string), as *refusedRow) func(*rig) {
 		return func(r *rig) {
 			r.edit(r.db("s1", "a1"), "a")
 			r.pass(time.Second)
 			run, rev := r.run(nil), r.db("s1", "a1").Latest("a").Rev.String()
 			hears(r, run, rev)
 			r.ends(run, replication.Completed, replication.Info{})
-			if r.lists("job"); listed {
-				r.lists("job", rev)
+			if r.lists("job"); as != nil {
+				r.o.lists["job"].rows[peers.Revision{ID: "a", Rev: rev}] = *as
 			}
 			before := jobstore.Record{State: jobstore.Running}
 			rec.State = jobstore.Completed
@@ -240,13 +240,15 @@ func TestVerdictsOfOneShots(t *testing.T) {
 			r.does(run, peer.CopyDoc{ID: "a", Revs: []string{rev}}, got)
 		}
 	}
+	listed := &refusedRow{Attempts: 1}
 	tooLong := &peer.Refusal{ID: "a", Status: 413}
 	var none jobstore.Record
 	check(t, &verdictSubject, []case_{
-		{"refused and listed", done(none, outcome(tooLong), true), ""},
-		{"refused and not listed", done(none, outcome(tooLong), false), "S71a"},
-		{"taken and not listed", done(none, outcome(nil), false), ""},
-		{"taken and listed", done(none, outcome(nil), true), "S71b"},
+		{"refused and listed", done(none, outcome(tooLong), listed), ""},
+		{"refused and not listed", done(none, outcome(tooLong), nil), "S71a"},
+		{"taken and not listed", done(none, outcome(nil), nil), ""},
+		{"taken and listed", done(none, outcome(nil), listed), "S71b"},
+		{"taken, and listed as failed", done(none, outcome(nil), &refusedRow{Attempts: 1, Failed: true}), ""},
 	})
 }
 
