@@ -387,7 +387,7 @@ func TestListInFewReads(t *testing.T) {
 	must(t, db, func(tx kv.Tx) (struct{}, error) {
 		r := &readings{Reader: tx}
 		list, err := q.List(r, Page{Limit: 10})
-		if len(list) != 3 || r.n != 2 {
+		if err == nil && (len(list) != 3 || r.n != 2) {
 			t.Errorf("%d jobs in %d reads", len(list), r.n)
 		}
 		return struct{}{}, err
@@ -413,7 +413,7 @@ func TestAhead(t *testing.T) {
 					return struct{}{}, err
 				}
 				n, more, err := q.Keys.Ahead(tx, j, limit)
-				if n != min(i, limit) || more != (i > limit) {
+				if err == nil && (n != min(i, limit) || more != (i > limit)) {
 					t.Errorf("%d before %s, more: %v, up to %d", n, id, more, limit)
 				}
 				return struct{}{}, err
