@@ -24,8 +24,8 @@ func TestTerminalStatus(t *testing.T) {
 		{"no such database", []string{source + "x", target}, 1,
 			"db_not_found: could not open " + source + "x/"},
 		{"no server", []string{"http://127.0.0.1:1/x", target, "--retries", "0"}, 1, "connect_failed"},
-		{"no URL", []string{"x", target}, 1, "local_endpoints_not_supported"},
-		{"bad option", []string{source, target, "--workers", "0"}, 1, "worker_processes"},
+		{"no URL", []string{"x", target}, 2, "local_endpoints_not_supported"},
+		{"bad option", []string{source, target, "--workers", "0"}, 2, "worker_processes"},
 		{"unknown flag", []string{source, target, "--magic"}, 2, "unknown flag --magic"},
 	} {
 		out, status := replicate(t, c.args...)
