@@ -192,7 +192,7 @@ func (s *settling) misled(id string, job *shadow, rep *spec.Replication, source,
 		return s.logs.misled(source, target, job.record.BaseID)
 	}
 	return slices.ContainsFunc(s.runs, func(r *run) bool {
-		return r.JobID() == id && mistakable(target) && r.Began() < target.Since
+		return r.JobID() == id && !target.Server.TellsApart() && r.Began() < target.Since
 	})
 }
 

@@ -30,7 +30,7 @@ func (t *Trial) probe() {
 	}
 	id := first.JobID()
 	site := t.Decider.Site("experiments")
-	second := t.start(s, "second-probe", map[string]any{
+	second := t.start(s, "another-probe", map[string]any{
 		"checkpoint_interval": 6000, "use_checkpoints": site.Int(4) < 3})
 	if first.JobID() != id {
 		return // a user who began before has made its database anew

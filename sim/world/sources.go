@@ -13,7 +13,7 @@ import (
 // fill gives a new database its first documents and its filter function.
 func (u *users) fill(db *peers.DB) {
 	if isSource(db.Name) {
-		if db.Server.RefusesLogs > 0 {
+		if db.Server.RefusesLogs > 0 && !u.w.healed {
 			db.Deny[peers.Logs] = docs.Forbidden("read only")
 		}
 		for i := range u.w.Config.Docs {
