@@ -20,8 +20,8 @@ func isTooDeep(err error) bool {
 	return errors.As(err, &syntax) && strings.Contains(syntax.Error(), "exceeded max depth")
 }
 
-// shallow returns a copy of JSON, of the same length, in which objects and arrays below maxShallow levels are empty:
-// what is in them is blank.
+// shallow returns a copy of JSON of the same length, in which the objects and arrays maxShallow levels down have
+// spaces in place of their contents. So offsets in the copy hold for the original.
 func shallow(raw []byte) []byte {
 	out := bytes.Clone(raw)
 	depth, quoted, escaped := 0, false, false

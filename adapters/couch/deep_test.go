@@ -104,7 +104,7 @@ func TestCopyDeep(t *testing.T) {
 	}
 }
 
-// TestShallow: what is nested deeply is blank, and all else is where it was.
+// TestShallow: contents that are nested too deeply become spaces, and every other byte stays where it was.
 func TestShallow(t *testing.T) {
 	in, out := strings.Repeat("[", maxShallow), strings.Repeat("]", maxShallow)
 	for doc, want := range map[string]string{

@@ -280,7 +280,7 @@ func (p *pipeline) writeSmaller(b *batch, g *group, op peer.WriteDocs, f *peer.F
 		return
 	}
 	if g.inline || f.Status != 413 {
-		// Reached: a single document is too large with its attachments inside
+		// Reached: a single document is too large with its attachments inside, or cannot be read
 		p.writeAlone(b, g, op)
 		return
 	}
