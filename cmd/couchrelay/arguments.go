@@ -7,36 +7,19 @@ import (
 	"time"
 	"unicode"
 
+	"couchrelay/adapters/arguments"
+
 	"github.com/alecthomas/kong"
 )
 
-// AfterApply is kong's. It refuses what is empty: a script whose variable is not set would ask for all jobs instead of
-// some, copy a whole database instead of a part, or compare nothing and find no difference.
+// AfterApply is kong's. It refuses what is empty, and times that no command can use.
 func (c *commands) AfterApply(ctx *kong.Context) error {
-	for _, given := range ctx.Path {
-		value := given.Positional
-		if given.Flag != nil {
-			value = given.Flag.Value
+	return arguments.Check(ctx, func(v *kong.Value) error {
+		if d, ok := v.Target.Interface().(time.Duration); ok && d <= 0 {
+			return fmt.Errorf("%s: %s: must be above 0", v.ShortSummary(), d)
 		}
-		if value == nil {
-			continue
-		}
-		switch v := value.Target.Interface().(type) {
-		case string:
-			if v == "" {
-				return fmt.Errorf("%s: must not be empty", value.ShortSummary())
-			}
-		case []string:
-			if len(v) == 0 || slices.Contains(v, "") {
-				return fmt.Errorf("%s: must not be empty", value.ShortSummary())
-			}
-		case time.Duration:
-			if v <= 0 {
-				return fmt.Errorf("%s: %s: must be above 0", value.ShortSummary(), v)
-			}
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // misused is an error of a command line that is found when the command runs.

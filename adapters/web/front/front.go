@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"couchrelay/adapters/certs"
 	"couchrelay/adapters/web"
 	"couchrelay/core/jobstore"
 )
@@ -73,22 +74,12 @@ func New(o Options) http.Handler {
 		Transport: &http.Transport{
 			Proxy:          nil, // the environment's proxies are for the world outside
 			DialContext:    (&net.Dialer{Timeout: dialTimeout}).DialContext,
-			DialTLSContext: f.dialTLS, ExpectContinueTimeout: time.Second,
+			DialTLSContext: certs.Dial(f.TLS, dialTimeout), ExpectContinueTimeout: time.Second,
 			IdleConnTimeout: idleTimeout, MaxIdleConnsPerHost: maxIdle,
 			DisableCompression: true, // bodies pass as they are
 		},
 	}
 	return f
-}
-
-// dialTLS connects by the settings of that moment.
-func (f *front) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
-	settings, err := f.TLS()
-	if err != nil {
-		return nil, err
-	}
-	d := tls.Dialer{NetDialer: &net.Dialer{Timeout: dialTimeout}, Config: settings}
-	return d.DialContext(ctx, network, address)
 }
 
 // ServeHTTP answers a request, or passes it on.

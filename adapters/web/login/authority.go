@@ -10,12 +10,12 @@ import (
 	"fmt"
 	"io"
 	"mime"
-	"net"
 	"net/http"
 	"net/url"
 	"sync"
 	"time"
 
+	"couchrelay/adapters/certs"
 	"couchrelay/adapters/web"
 	"couchrelay/core/kv"
 )
@@ -47,14 +47,7 @@ const (
 func newClient(settings func() (*tls.Config, error)) *http.Client {
 	t := &http.Transport{MaxIdleConnsPerHost: 20, IdleConnTimeout: time.Minute}
 	if settings != nil {
-		t.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-			config, err := settings()
-			if err != nil {
-				return nil, err
-			}
-			d := tls.Dialer{NetDialer: &net.Dialer{Timeout: connectTime}, Config: config}
-			return d.DialContext(ctx, network, address)
-		}
+		t.DialTLSContext = certs.Dial(settings, connectTime)
 	}
 	return &http.Client{
 		Transport:     t,
