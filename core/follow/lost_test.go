@@ -220,7 +220,8 @@ func TestPassedInFeed(t *testing.T) {
 		w.settle(10 * time.Second)
 		w.couch = newCouch("2")
 		w.write("last", other)
-		w.couch.docs["d"] = &document{gen: 1, made: 100, body: other} // no sequence is as low
+		w.write("d", other)
+		w.couch.docs["d"].seq, w.couch.seq = 0, 1 // no row of the feed has a sequence as low
 		reads := 0
 		w.fault = func(op peer.Op) fault {
 			if read, is := op.(peer.ReadDocs); is && slices.Contains(read.IDs, "d") {

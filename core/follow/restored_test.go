@@ -483,3 +483,34 @@ func TestMadeAgain(t *testing.T) {
 	}
 	w.expect("e", jobstore.Pending, "")
 }
+
+// TestMadeAgainBehindFeed: a database was made again after its feed was read, and has a document that the feed did not
+// bring and that is there. Others of it lie before the place that the feed was read to.
+func TestMadeAgainBehindFeed(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	k := w.start()
+	w.settle(time.Minute)
+	w.couch = newCouch("1")
+	w.write("e", one)
+	again := false
+	w.fault = func(op peer.Op) fault {
+		if op, is := op.(peer.ReadDocs); is && slices.Contains(op.IDs, "d") && !again {
+			again = true
+			w.couch = newCouch("1")
+			w.write("x", one)
+			w.write("d", one)
+		}
+		return ""
+	}
+	k.cut()
+	w.settle(time.Hour)
+	if !again {
+		t.Fatal("the run did not ask for the document that the feed did not bring")
+	}
+	w.expect("x", jobstore.Pending, "")
+	w.expect("d", jobstore.Pending, "")
+	if state, _ := w.job("e"); state != "" {
+		t.Errorf("the job of a document that is gone is %s", state)
+	}
+}
