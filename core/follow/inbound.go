@@ -480,7 +480,8 @@ func (in *inward) confirm(got []peer.DocRead) {
 	if l.reads++; l.reads == maxMissed {
 		// Reached: a document that the feed did not bring is there
 		in.docs, l.found = l.found, nil
-		in.verify = true // the database was made again, or put back, if it lacks the last change of the feed by now
+		// The database was made again, or put back, if it lacks the last change of the feed by now.
+		in.verify = true
 		for _, d := range in.docs[:min(len(in.docs), aheadAtMost)] { // a backup that is put back may lack them
 			in.last = peer.MarkOf(d.ID, d.Rev, nil)
 			in.proof.ahead = append(in.proof.ahead, in.last)

@@ -1,0 +1,93 @@
+package follow_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"couchrelay/core/jobstore"
+	"couchrelay/core/peer"
+)
+
+// TestRestoredBehindLeftover: a document that the feed did not bring counted as it is, and the database was put back to
+// a backup without it before its row came.
+func TestRestoredBehindLeftover(t *testing.T) {
+	w := newWorld(t)
+	w.write("_design/x", `{"n":0}`)
+	backup := w.couch.backup()
+	w.write("d", one)
+	k := w.start()
+	w.settle(time.Minute)
+	w.restore(backup)
+	written, restored := false, false
+	w.fault = func(op peer.Op) fault {
+		switch op := op.(type) {
+		case peer.ReadDocs: // as all is read anew, and the feed has been read
+			if !written {
+				w.write("d", one)
+			}
+			written = true
+		case peer.ReadChanges:
+			if op.Wait && written && !restored {
+				w.restore(backup)
+				restored = true
+			}
+		}
+		return ""
+	}
+	k.cut()
+	w.settle(time.Hour)
+	if state, _ := w.job("d"); state != "" || !restored {
+		t.Errorf("the job of a document that is gone is %s, restored %v", state, restored)
+	}
+}
+
+// TestMadeAgain: a database is made again, has the last change and as many as before, and lacks a document. Its
+// instance_start_time alone tells.
+func TestMadeAgain(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	w.write("e", `{"source":"http://a/y","target":"http://b/y"}`)
+	k := w.start()
+	w.settle(time.Minute)
+	w.couch = w.couch.backup()
+	w.couch.instance = "another"
+	delete(w.couch.docs, "d")
+	k.cut()
+	w.settle(time.Hour)
+	if state, _ := w.job("d"); state != "" {
+		t.Errorf("the job of a document that is gone is %s", state)
+	}
+	w.expect("e", jobstore.Pending, "")
+}
+
+// TestMadeAgainBehindFeed: a database was made again after its feed was read, and has a document that the feed did not
+// bring and that is there. Others of it lie before the place that the feed was read to.
+func TestMadeAgainBehindFeed(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	k := w.start()
+	w.settle(time.Minute)
+	w.couch = newCouch("1")
+	w.write("e", one)
+	again := false
+	w.fault = func(op peer.Op) fault {
+		if op, is := op.(peer.ReadDocs); is && slices.Contains(op.IDs, "d") && !again {
+			again = true
+			w.couch = newCouch("1")
+			w.write("x", one)
+			w.write("d", one)
+		}
+		return ""
+	}
+	k.cut()
+	w.settle(time.Hour)
+	if !again {
+		t.Fatal("the run did not ask for the document that the feed did not bring")
+	}
+	w.expect("x", jobstore.Pending, "")
+	w.expect("d", jobstore.Pending, "")
+	if state, _ := w.job("e"); state != "" {
+		t.Errorf("the job of a document that is gone is %s", state)
+	}
+}
