@@ -241,18 +241,8 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 		a.note(d.ID, now)
 		return nil
 	}
-	switch before := old.Over == d.Rev; {
-	case before && old.Was != "":
-		return a.unchanged(d, *old)
-	case before:
-		// Reached: a document is as it was before our state was written over it
-		// It was read before that, or the state went with a backup: the server knows.
-		if now.Sent, now.Was = old.Sent, old.State; now.Sent == "" {
-			now.Sent, now.Was = old.State, ""
-		}
-		a.again(d.ID)
-		a.note(d.ID, now)
-		return nil
+	if i := slices.Index(old.over(), d.Rev); i == 0 || i > 0 && old.Epoch == a.epoch {
+		return a.passed(d, *old, now, i == 0)
 	}
 	mirrored, own, err := stateIn(a.db, d.ID)
 	if err != nil {
@@ -265,7 +255,8 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 	case state == own, slices.Contains(old.sent(), state), kept, own == noState && !over(body):
 		// Reached: a change of the followed database is a write of ours
 		if slices.Contains(old.sent(), state) && now.Over == "" {
-			now.Over = old.Rev // a backup may have the document so
+			now.Over = old.Over
+			now.replace(old.Rev, d.Rev) // a backup may have the document so
 		}
 		if state != old.Sent {
 			now.Sent, now.Was = old.Sent, old.Was
@@ -278,6 +269,26 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 	default:
 		a.write(i, m) // a user has removed the state, or another replicator has written one
 	}
+	a.note(d.ID, now)
+	return nil
+}
+
+// passed notes a document in a revision that ours have replaced, the last one or one before it. It was read before
+// that, or ours went with a backup: the server knows.
+func (a *applying) passed(d Incoming, old, now row, last bool) error {
+	switch {
+	case !last:
+		// Reached: a document was read before several states of ours were written over it
+		a.again(d.ID)
+		return a.unchanged(d, old)
+	case old.Was != "":
+		return a.unchanged(d, old)
+	}
+	// Reached: a document is as it was before our state was written over it
+	if now.Sent, now.Was = old.Sent, old.State; now.Sent == "" {
+		now.Sent, now.Was = old.State, ""
+	}
+	a.again(d.ID)
 	a.note(d.ID, now)
 	return nil
 }

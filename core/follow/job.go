@@ -101,16 +101,27 @@ type row struct {
 	Sent   string // digest of the state that was sent last, while it is not known whether that arrived
 	Was    string // digests of states sent before that, likewise: newest first, separated by spaces, at most maxWas
 	Epoch  int64  // of the job, when the document was last seen
-	Over   string // the revision before Rev: that ours was written over, or that was announced when Rev was read
+	// Over is the revision before Rev, that ours was written over, or that was announced when Rev was read; and those
+	// before it that ours were written over: newest first, separated by spaces, at most maxWas.
+	Over string
 }
 
-// maxWas bounds the states in Was. If a state is forgotten that had arrived, the feed brings it as if a user had
-// written it. That takes more than eight later writes of other states, none of which arrived, while the feed brought
-// nothing.
+// maxWas bounds the states in Was, and the revisions in Over. If a state is forgotten that had arrived, the feed brings
+// it as if a user had written it. That takes more than eight later writes of other states, none of which arrived, while
+// the feed brought nothing.
 const maxWas = 8
 
 // sent are the digests of all states that were sent and may have arrived, newest first.
 func (r *row) sent() []string { return strings.Fields(r.Sent + " " + r.Was) }
+
+// over are the revisions that Rev has replaced, newest first.
+func (r *row) over() []string { return strings.Fields(r.Over) }
+
+// replace notes that a revision of ours, or of a user with our state, has replaced another one.
+func (r *row) replace(over, rev string) {
+	before := slices.DeleteFunc(r.over(), func(s string) bool { return s == over })
+	r.Rev, r.Over = rev, strings.Join(append([]string{over}, before[:min(len(before), maxWas-1)]...), " ")
+}
 
 // send notes that a state is about to be sent.
 func (r *row) send(digest string) {

@@ -354,3 +354,38 @@ func TestForeignMarkReadAhead(t *testing.T) {
 	w.settle(11 * time.Minute)
 	w.expect("d", jobstore.Pending, "")
 }
+
+// TestReadBeforeTwoWrites: a document is read, and applied after two states were written over it: it is no document
+// from which a user has removed the state, whichever of the two the feed has brought.
+func TestReadBeforeTwoWrites(t *testing.T) {
+	for _, fed := range []bool{false, true} {
+		w := newWorld(t)
+		w.write("d", one)
+		last := w.lastApply()
+		k := w.start()
+		w.settle(10 * time.Second)
+		before := w.couch.docs["d"]
+		wait := w.settle
+		if !fed {
+			wait = k.unfed
+		}
+		w.fail("d")
+		wait(10 * time.Second)
+		if err := w.retry("d"); err != nil {
+			t.Fatal(err)
+		}
+		wait(10 * time.Second)
+		w.complete("d")
+		wait(10 * time.Second)
+		if gen := w.couch.docs["d"].gen; gen < before.gen+2 {
+			t.Fatalf("the document has generation %d, %d before", gen, before.gen)
+		}
+		body := fmt.Appendf(nil, `{"_id":"d","_rev":"%s",%s`, before.rev(), before.body[1:])
+		w.perform(follow.Apply{
+			Held: last.Held, From: last.Since, Since: last.Since,
+			Docs: []follow.Incoming{{Seq: last.Since, ID: "d", Rev: before.rev(), Body: body}},
+		})
+		w.settle(time.Minute)
+		w.expect("d", jobstore.Completed, "completed")
+	}
+}

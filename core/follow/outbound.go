@@ -255,12 +255,12 @@ func (out *outward) read(got peer.DocsRead) {
 			out.skip(s.ID, d.Rev)
 		case err != nil:
 			out.trouble("malformed_response", fmt.Sprintf("document %q cannot be read: %v", s.ID, err))
-		case state == noState && state == s.Digest && d.Rev != s.Rev && d.Rev != s.Over:
+		case state == noState && state == s.Digest && d.Rev != s.Rev && !slices.Contains(s.Over, d.Rev):
 			// Reached: a document was written without state, where it has none
 			out.skip(s.ID, d.Rev)
 		case state == s.Digest:
 			out.written = append(out.written, Written{s.ID, s.Rev, s.Rev, d.Rev, s.Digest})
-		case d.Rev == s.Rev || d.Rev == s.Over || slices.Contains(s.Was, state):
+		case d.Rev == s.Rev || slices.Contains(s.Over, d.Rev) || slices.Contains(s.Was, state):
 			body, _ := withState(d.Body, s.Members) // it was read before
 			out.edits = append(out.edits, edit{State: s, base: d.Rev, body: body})
 		default:

@@ -53,7 +53,8 @@ func outcomeOf(t *testing.T, wanted, rev, text, state string) string {
 	body, digest, due, _ := split(stated(`{"source":"http://a/x"}`, wanted))
 	_, _, sent, _ := split(stated(`{"source":"http://a/x"}`, "failed"))
 	r.out.states = []State{{
-		ID: "d", Rev: "2-a", Over: "1-b", Body: digest, Was: []string{sent}, Members: stateMembers(body), Digest: due,
+		ID: "d", Rev: "2-a", Over: []string{"1-b"}, Body: digest, Was: []string{sent},
+		Members: stateMembers(body), Digest: due,
 	}}
 	r.out.read(peer.DocsRead{Docs: []peer.DocRead{{ID: "d", Rev: rev, Body: stated(text, state)}}})
 	if len(r.out.states) != 0 {

@@ -54,8 +54,8 @@ type State struct {
 	Body    string   // digest of its body
 	Was     []string // digests of the states that were sent before, and may have arrived
 	Members []ejson.Member
-	Digest  string // of Members
-	Over    string // as in row
+	Digest  string   // of Members
+	Over    []string // as in row
 }
 
 // Written says that a document has a state: its revision Rev was written over Over. Base was applied last then.
@@ -197,7 +197,7 @@ func (s *Store) states(tx kv.Tx, job string, ids []string, all bool) ([]State, e
 		}
 		tx.Set(s.Keys.due(job, id), nil)
 		list = append(list, State{
-			ID: id, Rev: r.Rev, Over: r.Over, Body: r.Digest, Was: r.sent(),
+			ID: id, Rev: r.Rev, Over: r.over(), Body: r.Digest, Was: r.sent(),
 			Members: stateMembers(body), Digest: digest,
 		})
 		if r.Sent != digest && !written {
@@ -221,7 +221,7 @@ func (q Sent) perform(tx kv.Tx, s *Store, _ instant.Time) (Result, error) {
 			continue // the feed was faster
 		}
 		if d.Rev != d.Base {
-			r.Rev, r.Over = d.Rev, d.Over
+			r.replace(d.Over, d.Rev)
 		}
 		r.State, r.Sent, r.Was = d.Digest, "", ""
 		s.Keys.put(tx, q.ID, d.ID, *r)
