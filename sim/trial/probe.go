@@ -150,14 +150,15 @@ func (t *Trial) remakeTarget(id string) {
 	}
 }
 
-// remakeFollowed deletes followed databases, and makes them again without one of their documents.
+// remakeFollowed deletes followed databases, and makes them again without one of their documents. Their jobs may wait as
+// long as after the healing: what was refused seven times is not tried again for more than an hour.
 func (t *Trial) remakeFollowed() {
-	const look, limit = 10 * time.Second, 2 * time.Hour
+	const look = 10 * time.Second
 	for _, f := range t.View().Followings() {
 		if t.broken() || !f.RemakeWithout(t.World) {
 			continue
 		}
-		for end := t.Engine.Now().Add(limit); !t.broken(); {
+		for end := t.Engine.Now().Add(t.Config.Settle); !t.broken(); {
 			if t.pass(look); t.Settled() {
 				break
 			} else if t.Engine.Now() > end {
