@@ -5,15 +5,21 @@ import (
 	"testing"
 )
 
-// TestRolesAreNotSpelledAnotherWay: the roles that count are those that are checked when a user writes its document,
-// and none that it adds under a name in other letters.
-func TestRolesAreNotSpelledAnotherWay(t *testing.T) {
+// newUsersSite has an admin, and a database of users that everybody may write to.
+func newUsersSite(t *testing.T) *site {
 	s := newSite(t)
 	if err := s.service.Login.Configure(map[string]string{"adm": "secret"}, quick()); err != nil {
 		t.Fatal(err)
 	}
 	s.must('A', "PUT", "/_users", "")
 	s.must('A', "PUT", "/_users/_security", `{}`)
+	return s
+}
+
+// TestRolesAreNotSpelledAnotherWay: the roles that count are those that are checked when a user writes its document,
+// and none that it adds under a name in other letters.
+func TestRolesAreNotSpelledAnotherWay(t *testing.T) {
+	s := newUsersSite(t)
 	const body = `{"type":"user","name":"mem","roles":[],"Roles":["dev","_metrics"],"password":"pw"}`
 	s.must('N', "PUT", "/_users/org.couchdb.user:mem", body)
 	w := s.must('N', "POST", "/_session", `{"name":"mem","password":"pw"}`)
@@ -25,12 +31,7 @@ func TestRolesAreNotSpelledAnotherWay(t *testing.T) {
 // TestRolesStayAway: a user cannot keep roles that it had in a branch of its document for when an admin takes them
 // away, nor fall back on those of a conflict.
 func TestRolesStayAway(t *testing.T) {
-	s := newSite(t)
-	if err := s.service.Login.Configure(map[string]string{"adm": "secret"}, quick()); err != nil {
-		t.Fatal(err)
-	}
-	s.must('A', "PUT", "/_users", "")
-	s.must('A', "PUT", "/_users/_security", `{}`)
+	s := newUsersSite(t)
 	const path, loser = "/_users/org.couchdb.user:mem", "1-00000000000000000000000000000000"
 	rev := ""
 	write := func(who rune, query, roles, more string, status int) {
@@ -64,12 +65,7 @@ func TestRolesStayAway(t *testing.T) {
 // could be on its own: a tombstone that is a branch of its own before the winner is put behind it, and an edit that
 // becomes the winner before another one deletes it.
 func TestRolesStayAwayByTwoEdits(t *testing.T) {
-	s := newSite(t)
-	if err := s.service.Login.Configure(map[string]string{"adm": "secret"}, quick()); err != nil {
-		t.Fatal(err)
-	}
-	s.must('A', "PUT", "/_users", "")
-	s.must('A', "PUT", "/_users/_security", `{}`)
+	s := newUsersSite(t)
 	const path, loser = "/_users/org.couchdb.user:mem", "1-00000000000000000000000000000000"
 	const key = `"type":"user","name":"mem","password":"pw"`
 	s.must('A', "PUT", path, `{`+key+`,"roles":["dev"]}`)
