@@ -20,8 +20,8 @@ func leaves(n int) []string {
 	return revs
 }
 
-// TestManyLeaves: a document with hundreds of thousands of conflicts is read from the feed, compared and copied. The
-// row of a feed, and the answer about what is missing, have several MB.
+// TestManyLeaves: a document with hundreds of thousands of conflicts is read from the feed, compared and copied. Its
+// row of the feed, and the answer of _revs_diff, have several MB each.
 func TestManyLeaves(t *testing.T) {
 	revs := leaves(200_000)
 	row := `{"seq":1,"id":"doc","changes":[{"rev":"` + strings.Join(revs, `"},{"rev":"`) + `"}]}`

@@ -133,10 +133,10 @@ func (c *copying) readRelated(a *answer, related *multipart.Reader) error {
 	return c.putRelated(doc, attachments, open, interrupt)
 }
 
-// isOfAnother reports whether a part says that it is another attachment than the one whose turn it is: Couchbase's
-// Sync Gateway sends them in any order. They are then fetched one by one, since the target wants them in the order of
-// the document. A name that is none of the document's says nothing, and neither does the one in turn as CouchDB has it,
-// which quotes nothing: read by the rules, it may be that of another one.
+// isOfAnother reports whether a part names another attachment than the expected one. Couchbase's Sync Gateway sends
+// attachments in any order; they are then fetched one by one, since the target wants them in the order of the document.
+// A name that no attachment of the document has proves nothing. Neither does the expected name as CouchDB writes it,
+// without escaping quotes: read by the rules of MIME, it may be the name of another attachment.
 func isOfAnother(part *multipart.Part, att attachment, all []attachment) bool {
 	said := part.Header.Get("Content-Disposition")
 	_, params, _ := mime.ParseMediaType(said)

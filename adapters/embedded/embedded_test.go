@@ -436,7 +436,7 @@ func TestViewsAreReleased(t *testing.T) {
 	}
 }
 
-// TestPairsAreApart: whoever appends to a key or a value that a range brought changes no other pair.
+// TestPairsAreApart: an append to a key or a value of a range that was read changes no other pair of the range.
 func TestPairsAreApart(t *testing.T) {
 	db, err := Open(t.TempDir(), Options{})
 	if err != nil {

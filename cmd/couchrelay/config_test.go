@@ -30,7 +30,8 @@ func writeFile(t *testing.T, text string) string {
 	return path
 }
 
-// TestPrintedPasswords: a password is commented out, so that what is printed sets none to its mask.
+// TestPrintedPasswords: the line of a password is commented out, so that a service that reads the printed configuration
+// does not take the mask for a password.
 func TestPrintedPasswords(t *testing.T) {
 	file := writeFile(t, "[chttpd_auth]\nsecret = s3cret\n[ssl]\npassword = s3cret\n[replicator]\npassword = s3cret\n"+
 		"[tls a]\npassword = s3cret\n[follow x]\nurl = http://u:s3cret@h:1\ndatabases = d\n"+

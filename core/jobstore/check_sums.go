@@ -32,7 +32,7 @@ func (c *checking) number(space tuple.Subspace) func(p *check.Page, key, value [
 // accounts compares numbers of accounts with their jobs.
 func (c *checking) accounts(p *check.Page, space tuple.Subspace, want map[string]int64, what string) {
 	for account := range want { // order does not matter: sorted below
-		c.stored[account] += 0
+		c.stored[account] += 0 // accounts without a stored number are compared, too
 	}
 	for _, account := range slices.Sorted(maps.Keys(c.stored)) {
 		got, n := c.stored[account], want[account]

@@ -87,8 +87,8 @@ func decode(d *jsontext.Decoder, into any, wrong error) error {
 	return nil
 }
 
-// parsedAtOnce is about how many bytes of documents are in memory at a time as they are parsed: those that one
-// transaction writes, or a larger one.
+// parsedAtOnce is how many bytes of documents are parsed, and in memory as values, at a time. They are about as many
+// as one transaction writes. A document that is larger is parsed alone.
 const parsedAtOnce = 4 << 20
 
 // together counts the values of documents that are parsed at the same time.
