@@ -41,6 +41,9 @@ type Log struct {
 	// InstanceStart is the instance_start_time of the database that the log was written for, empty if that
 	// server does not tell one. CouchDB neither writes nor reads this field.
 	InstanceStart string `json:"instance_start_time,omitempty"`
+	// Unfinished says that the list of the job that wrote the log has revisions which it goes on trying to copy: they
+	// are not on the target, though the checkpoint covers them. CouchDB neither writes nor reads this field.
+	Unfinished bool `json:"-"`
 	// ReadOnly is set in the target's log while the source stores none: what the source is known by instead.
 	// CouchDB neither writes nor reads this field.
 	ReadOnly *ReadOnly `json:"-"`
@@ -101,6 +104,7 @@ type wireLog struct {
 	SourceLastSeq json.Raw `json:"source_last_seq"`
 	Version       int      `json:"replication_id_version"`
 	InstanceStart any      `json:"instance_start_time,omitempty"` // a string, unless another program wrote it
+	Unfinished    any      `json:"unfinished,omitempty"`          // true, unless another program wrote it
 	ReadOnly      json.Raw `json:"source_read_only,omitempty"`
 
 	StartTime        string `json:"start_time,omitempty"`
@@ -124,6 +128,7 @@ func Parse(body []byte) (Log, error) {
 	}
 	log := Log{SessionID: w.SessionID, SourceLastSeq: seq(w.SourceLastSeq)}
 	log.InstanceStart, _ = w.InstanceStart.(string)
+	log.Unfinished, _ = w.Unfinished.(bool)
 	log.ReadOnly = readOnly(w.ReadOnly)
 	for _, e := range w.History {
 		log.History = append(log.History, Entry{
@@ -140,6 +145,9 @@ func (l Log) Encode(flat bool) []byte {
 	w := wireLog{SessionID: l.SessionID, SourceLastSeq: raw(l.SourceLastSeq), Version: Version, History: []wireEntry{}}
 	if l.InstanceStart != "" {
 		w.InstanceStart = l.InstanceStart
+	}
+	if l.Unfinished {
+		w.Unfinished = true
 	}
 	if l.ReadOnly != nil {
 		member, err := json.EncodeVerbatim(l.ReadOnly.wire())

@@ -81,8 +81,12 @@ func (k *committer) passed(b *batch) {
 // busy reports whether a checkpoint is being written.
 func (k *committer) busy() bool { return k.step != resting }
 
-// wanted reports whether there is something to checkpoint.
-func (k *committer) wanted() bool { return k.plan.UseCheckpoints && k.moved }
+// wanted reports whether there is something to checkpoint, or the last checkpoint is wrong about the list.
+func (k *committer) wanted() bool {
+	last := &k.sides[peer.Target].log
+	wrong := last.SessionID != "" && last.Unfinished != k.refused.unfinished
+	return k.plan.UseCheckpoints && (k.moved || wrong)
+}
 
 // due returns when the next checkpoint is to be written: at once if the run is about to end, and seldom while
 // only the feed's position moves, as it does behind a filter that lets nothing through.
@@ -191,6 +195,7 @@ func (k *committer) writeLogs() {
 		SessionID: session, StartTime: k.plan.Created.RFC1123(), EndTime: k.now.RFC1123(),
 		StartSeq: k.start, EndSeq: k.writing, RecordedSeq: k.writing, Counters: k.info.Counters,
 	}, k.sides[peer.Source].log.SessionID)}
+	k.log.Unfinished = k.refused.unfinished
 	k.step = writingTarget
 	k.putLog(peer.Target)
 }
@@ -296,7 +301,7 @@ func (k *committer) wentOn(on peer.Side, log checkpoint.Log) bool {
 	if was := k.sides[on].log.SessionID; was != "" {
 		return log.Has(was)
 	}
-	return !k.plan.Reset
+	return !k.resets()
 }
 
 // logWritten goes on to the other log, or ends the checkpoint.

@@ -72,8 +72,11 @@ type refusals struct {
 	next    instant.Time // when the next pass begins; Never while there is no reason for one
 	added   int64        // revisions that this run has put into the list, or more
 	failing bool         // some of those listed have failed
-	changed bool         // such a document was written since the last pass began
-	last    bool         // a one-shot has begun its last attempts
+	// unfinished says that the run tries some of the list again, as far as the last pass and this run's refusals tell;
+	// before the first pass as the checkpoint does. Checkpoints have it (see checkpoint.Log).
+	unfinished bool
+	changed    bool // such a document was written since the last pass began
+	last       bool // a one-shot has begun its last attempts
 
 	// The pass under way; without meaning while passing is false.
 	passing bool
@@ -98,7 +101,7 @@ type filed struct {
 func (f *refusals) begin() {
 	f.docs, f.next, f.rng = map[uint64]bool{}, instant.Never, prng.Fork(f.plan.Seed, "refused")
 	if f.plan.Listed > 0 {
-		f.next = f.now
+		f.next, f.unfinished = f.now, f.sides[peer.Target].log.Unfinished
 	}
 }
 
@@ -125,6 +128,7 @@ func (f *refusals) list(b *batch, v Finding) {
 	f.know(v.ID)
 	f.failing = f.failing || v.Failed
 	if f.again(v.Failed) {
+		f.unfinished = f.unfinished || true
 		f.passBy(refusedPause(f.tried[peerRev{v.ID, v.Rev}] + 1))
 	}
 }
@@ -385,6 +389,7 @@ func (f *refusals) pageSize() int { return min(f.plan.BatchSize, listedAtOnce) }
 // endPass plans the next pass, a little later than it need be, so that those of many runs do not meet.
 func (f *refusals) endPass() {
 	f.passing, f.docs, f.tried = false, f.found, nil
+	f.unfinished = f.retries()
 	if wait := f.next.Sub(f.now); f.next != instant.Never && wait >= firstRefusedPause/2 {
 		f.next = f.next.Add(time.Duration(f.rng.Uint64n(uint64(wait / 8))))
 	}

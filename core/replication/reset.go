@@ -10,8 +10,12 @@ import (
 // forgets reports whether a side's checkpoint is to be discarded. A source that keeps it has none in common with the
 // target any more.
 func (o *opener) forgets(on peer.Side) bool {
-	return o.plan.Reset && !o.sides[on].log.Empty() && !(on == peer.Source && o.declined[on])
+	discards := o.plan.Reset || o.anew && o.plan.UseCheckpoints
+	return discards && !o.sides[on].log.Empty() && !(on == peer.Source && o.declined[on])
 }
+
+// resets reports whether the run copies all anew, whatever checkpoints there were.
+func (r *Run) resets() bool { return r.plan.Reset || r.opener.anew }
 
 // marks reports whether a side is to have a log before it has a checkpoint: where no instance_start_time tells that a
 // database was deleted and made again, the log does. The new database has none, so its server does not take the first

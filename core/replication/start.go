@@ -2,6 +2,7 @@ package replication
 
 import (
 	"slices"
+	"strings"
 
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/peer"
@@ -22,6 +23,7 @@ type opener struct {
 	located  [2]bool // sides whose checkpoint is known, and that have an empty log if they need one
 	declined [2]bool // sides that refused to store an empty log
 	reread   [2]bool // sides whose checkpoint was looked for again, since another writer changed it
+	anew     bool    // the checkpoints rely on a list that is gone, and are discarded (see lacksList)
 }
 
 // search is the search for a side's checkpoint ("Retrieve Replication Logs").
@@ -228,7 +230,14 @@ func (o *opener) locate(on peer.Side) {
 	if o.located != [2]bool{true, true} {
 		return
 	}
-	if o.plan.Reset {
+	if !o.anew && o.lacksList() {
+		// Reached: a checkpoint relies on a list that is gone
+		o.anew, o.located = true, [2]bool{}
+		o.locate(peer.Source)
+		o.locate(peer.Target)
+		return
+	}
+	if o.resets() {
 		o.restart()
 		return
 	}
@@ -237,6 +246,16 @@ func (o *opener) locate(on peer.Side) {
 		return
 	}
 	o.compare()
+}
+
+// lacksList reports whether the checkpoints rely on a list that this job does not have: it is of another job, or was of
+// a service that is gone. The run then discards them, copies all anew, and lists again what it cannot copy. If it only
+// passed over them, the next run could have a list by then that lacks what they rely on. A run without checkpoints has
+// no part in them, so its list is never theirs.
+func (o *opener) lacksList() bool {
+	was := o.plan.ResumedID
+	has := o.plan.Listed > 0 && (was == "" || strings.HasPrefix(was, o.ids.Bases[0])) && o.plan.UseCheckpoints
+	return !has && (o.sides[peer.Source].trusted().Unfinished || o.sides[peer.Target].trusted().Unfinished)
 }
 
 // compare begins at the checkpoint that both logs have.

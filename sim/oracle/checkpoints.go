@@ -217,7 +217,7 @@ func sessionOf(log []byte) string {
 func (cp *checkpoints) checkGoesOn(r *run) {
 	l, base := &r.lookup.found, r.Base()
 	last, _ := cp.logs.common(l.source, l.target, base)
-	if sessionOf(l.source.Log(base)) != sessionOf(l.target.Log(base)) {
+	if sessionOf(l.source.Log(base)) != sessionOf(l.target.Log(base)) || cp.logs.lacksList(r, l.source, l.target) {
 		return // a run whose job was gone wrote a log late, under the one of the next run, which counted by itself
 	}
 	for _, raw := range historyOf(l.source.Log(base)) {

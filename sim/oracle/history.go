@@ -58,9 +58,9 @@ var historySubject = subject{
 
 // history has the entries that a run has found and written in its logs. Only histories change it.
 type history struct {
-	sessions []string            // of the checkpoints that were written to the target, in order
-	last     map[*peers.DB]entry // the newest checkpoint that was written to a database
-	items    map[string]bool     // entries of histories that the run found or wrote, by their text
+	sessions []string               // of the checkpoints that were written to the target, in order
+	last     map[*peers.DB]saidLast // what was written to a database last
+	items    map[string]bool        // entries of histories that the run found or wrote, by their text
 }
 
 // keep remembers entries.
@@ -107,7 +107,7 @@ func (hs *histories) checkLog(f world.LogWritten) {
 		now != r.saving.made {
 		return
 	}
-	hs.checkNew(r, f.DB, now)
+	hs.checkNew(r, f.DB, saidLast{now, hs.logs.read(f.Body).list})
 	if f.DB == found.target {
 		hs.checkAgreed(r, f.ID, entries)
 		hs.checkSpread(r, entries)
@@ -131,16 +131,23 @@ func (hs *histories) ownLog(r *run, side peer.Side, db *peers.DB, found, base st
 	return string(body) == found || err == nil && head.session == r.saving.there[side].session
 }
 
+// saidLast is what a log says: its newest checkpoint, and whether that relies on a list.
+type saidLast struct {
+	entry
+	list bool
+}
+
 // checkNew is S21a: a checkpoint that says nothing new is work for both servers, and makes the log forget
 // older ones. The same one may be written again when its answer was lost, and a source that repeats changes
 // has the run come to the same sequence twice.
-func (hs *histories) checkNew(r *run, db *peers.DB, now entry) {
+func (hs *histories) checkNew(r *run, db *peers.DB, now saidLast) {
 	source, before := r.lookup.found.source, r.history.last[db]
 	if r.history.last == nil {
-		r.history.last = map[*peers.DB]entry{}
+		r.history.last = map[*peers.DB]saidLast{}
 	}
 	r.history.last[db] = now
 	same := source.Number(peer.Seq(before.seq)) == source.Number(peer.Seq(now.seq))
+	same = same && before.list == now.list
 	if before.session != now.session && before.session != "" && same && !r.WentBack() {
 		hs.Fail("S21a", "%s writes a checkpoint at %s again", r, now.seq)
 	}
@@ -151,7 +158,8 @@ func (hs *histories) checkNew(r *run, db *peers.DB, now entry) {
 func (hs *histories) checkAgreed(r *run, id string, log []entry) {
 	l := &r.lookup.found
 	at := hs.logs.agreed(l.source, l.target, id)
-	if at == peer.Zero || hs.logs.lone(l.source, l.target, id) != nil {
+	anew := hs.logs.lacksList(r, l.source, l.target)
+	if at == peer.Zero || anew || hs.logs.lone(l.source, l.target, id) != nil {
 		return
 	}
 	kept := func(e entry) bool { return e.seq == string(at) && slices.Contains(log, e) }

@@ -22,6 +22,7 @@ type logs map[string]log
 type log struct {
 	entries []entry // nil with err
 	made    string  // instance_start_time of the database that the log was written for
+	list    bool    // what it covers is on the target, but for a list
 	lone    *lone   // in a target's log that counts without one on the source; else nil
 	err     error
 }
@@ -73,6 +74,7 @@ func readLog(body []byte) log {
 		SourceLastSeq json.RawMessage `json:"source_last_seq"`
 		InstanceStart string          `json:"instance_start_time"`
 		Lone          *lone           `json:"source_read_only"`
+		List          bool            `json:"unfinished"`
 		History       []struct {
 			SessionID   string          `json:"session_id"`
 			RecordedSeq json.RawMessage `json:"recorded_seq"`
@@ -85,7 +87,7 @@ func readLog(body []byte) log {
 	for _, h := range l.History {
 		all = append(all, entry{h.SessionID, string(h.RecordedSeq)})
 	}
-	return log{entries: all, made: l.InstanceStart, lone: l.Lone}
+	return log{entries: all, made: l.InstanceStart, list: l.List, lone: l.Lone}
 }
 
 // agreed is where the next run begins: behind the last change that a target's log knows of a source which
@@ -174,6 +176,22 @@ func (l logs) trusted(db *peers.DB, base string) []entry {
 	return log.entries
 }
 
+// lacksList reports whether the checkpoints that a run finds cover revisions which only a list has, of another job.
+func (l logs) lacksList(r *run, source, target *peers.DB) bool {
+	relies := func(db *peers.DB) bool {
+		return l.trusted(db, r.Base()) != nil && l.read(db.Log(r.Base())).list
+	}
+	return (r.listOf() != r.Base() || !r.Replication().UseCheckpoints) && (relies(source) || relies(target))
+}
+
+// listOf is the base id of the replication whose list the run's job had when it began; empty if nothing was listed.
+func (r *run) listOf() string {
+	if list := r.Record().Refused; list != nil && list.Listed > 0 {
+		return list.Of
+	}
+	return ""
+}
+
 // item is an entry in the history of a log, with the members beside its checkpoint.
 type item struct {
 	Start string `json:"start_time"`
@@ -206,6 +224,9 @@ func (k *known) logsOf(r *run) (l bothLogs) {
 	l.restoredS, l.restoredT = l.source.Restored(), l.target.Restored()
 	l.textS, l.textT = string(l.source.Log(base)), string(l.target.Log(base))
 	l.start = k.logs.agreed(l.source, l.target, base)
+	if k.logs.lacksList(r, l.source, l.target) {
+		l.start = peer.Zero
+	}
 	if since := r.Replication().SinceSeq; l.start == peer.Zero && since != nil {
 		l.start = peer.Seq(since)
 	}

@@ -102,7 +102,7 @@ var subjects = []*subject{
 	&lifeSubject, &requestSubject, &controlSubject, &parkingSubject, &waiterSubject, &dropSubject,
 	&makingSubject,
 	&retrySubject, &limitSubject, &bulkSubject, &packingSubject, &counterSubject, &backlogSubject, &copySubject,
-	&refusedSubject, &verdictSubject, &triedAgainSubject,
+	&refusedSubject, &verdictSubject, &triedAgainSubject, &forsakenSubject,
 	&historySubject, &checkpointSubject, &savingSubject, &lookSubject, &feedSubject, &stallSubject,
 	&completenessSubject, &reportSubject, &quietSubject, &protocolSubject,
 	&queueSubject, &sequenceSubject, &databaseSubject, &followingSubject, &settlingSubject, &probingSubject,

@@ -29,7 +29,9 @@ var protocolSubject = subject{
 	begin: func(c *chronicle) {
 		ps := &protocols{c}
 		c.on.runStarted.add(func(r *run) {
-			terms := protocol.Terms{Replication: r.Replication(), Reset: r.Record().Reset != 0, Lenient: r.lenient()}
+			terms := protocol.Terms{
+				Replication: r.Replication(), Reset: r.Record().Reset != 0, Lenient: r.lenient(), ListOf: r.listOf(),
+			}
 			r.protocol.Run = protocol.New(terms)
 		})
 		c.on.runEnded.add(func(r *run) { c.conversations.Add(&r.protocol.Counts) })

@@ -36,6 +36,7 @@ type side struct {
 type beginning struct {
 	sides [2]side // by peer.Side
 	made  bool    // the target was made, or its server answered that it will not
+	anew  bool    // the checkpoints rely on a list that is gone
 	kept  bool    // the source keeps its log over a reset
 	// alone is whether the source stores no logs, asked how often it was asked for the last change that it is
 	// known by, and has whether it had that.
@@ -250,9 +251,9 @@ func (r opener) prepareLog(op peer.PutLocal) error {
 	case s.found == "":
 		r.took(marksDatabase)
 		return nil
-	case r.Reset && len(put.entries) > 0:
+	case r.discards() && len(put.entries) > 0:
 		return breach(Logging, "it is to forget its checkpoints, and writes %v to the %s", put.entries, op.Side)
-	case r.Reset:
+	case r.discards():
 		r.took(discardsLog)
 		return nil
 	case s.found == r.base || !r.UseCheckpoints || s.rev != "":
@@ -282,14 +283,14 @@ func (r opener) preparedLog(op peer.PutLocal, reply peer.Reply) {
 	case f == nil:
 		s.early = nil // whatever it was, it is what the run says now
 		s.rev = reply.Result.(peer.LocalWritten).Rev
-		if s.discarded = r.Reset; r.Reset {
+		if s.discarded = r.discards(); s.discarded {
 			s.log = log{}
 		}
-	case op.Side == peer.Source && refuses(f) && r.Reset:
+	case op.Side == peer.Source && refuses(f) && r.discards():
 		r.start.kept = true
 	case op.Side == peer.Source && refuses(f):
 		r.start.alone = true
-	case (r.Reset || s.found == "") && f.Status == 409 && !s.again:
+	case (r.discards() || s.found == "") && f.Status == 409 && !s.again:
 		*s = side{opening: true, opened: true, start: s.start, clustered: s.clustered, seq: s.seq, again: true}
 	}
 }
@@ -325,7 +326,7 @@ func (r opener) proves(op peer.FindRev) error {
 		_, numbered := peer.Seq(l.Seq).Number()
 		known = (op.At != "") == numbered && (!numbered || op.At == peer.Seq(l.Seq))
 	}
-	if r.phase != locating || !known || r.Reset || r.start.has {
+	if r.phase != locating || !known || r.Reset || r.lacksList() || r.start.has {
 		return breach(Beginning, "it asks for %s of %q, by which its source is not known", op.Revs, op.ID)
 	}
 	r.took(provesSource)
@@ -366,11 +367,11 @@ func (r opener) begins(op peer.ReadChanges) error {
 				peer.Side(on), s.asked)
 		case r.lacksMark(s):
 			return breach(Beginning, "it reads changes, and its %s has no log by which it is known", peer.Side(on))
-		case r.Reset && !kept && len(s.log.entries) > 0:
+		case r.discards() && !kept && len(s.log.entries) > 0:
 			return breach(Beginning, "it is to start over, and its %s still has checkpoints", peer.Side(on))
 		}
 	}
-	if r.lone() != nil && !r.Reset && !r.start.has && r.start.asked < 2 {
+	if r.lone() != nil && !r.Reset && !r.lacksList() && !r.start.has && r.start.asked < 2 {
 		return breach(Beginning, "it reads changes before it knows whether its source has the last one it "+
 			"is known by")
 	}
@@ -385,10 +386,24 @@ func (r opener) begins(op peer.ReadChanges) error {
 	return nil
 }
 
+// lacksList reports whether the checkpoints cover revisions of a list that the job does not have. A run without
+// checkpoints has no part in them.
+func (r opener) lacksList() bool {
+	relies := func(s side) bool { return s.log.unfinished && !s.foreign() }
+	if (r.ListOf != r.base || !r.UseCheckpoints) && slices.ContainsFunc(r.start.sides[:], relies) {
+		r.start.anew = true
+	}
+	return r.start.anew
+}
+
+// discards reports whether the checkpoints are to be discarded.
+func (r opener) discards() bool { return r.Reset || r.lacksList() && r.UseCheckpoints }
+
 // beginsAt is where the feed is to be read from.
 func (r opener) beginsAt() (peer.Seq, Transition) {
 	source, target := &r.start.sides[peer.Source], &r.start.sides[peer.Target]
-	if !r.Reset {
+	gone := r.lacksList()
+	if !r.Reset && !gone {
 		if l := r.lone(); l != nil && r.start.has {
 			r.start.alone = true
 			return peer.Seq(l.Seq), beginsAlone
@@ -397,6 +412,9 @@ func (r opener) beginsAt() (peer.Seq, Transition) {
 			r.start.ancestor = e
 			return e.seq, beginsAtCheckpoint
 		}
+	}
+	if gone {
+		r.took(beginsWithoutList)
 	}
 	if len(r.SinceSeq) > 0 {
 		return peer.Seq(r.SinceSeq), beginsAtSince

@@ -15,7 +15,9 @@ type log struct {
 	made    string // instance_start_time of the database that it was written for
 	lone    *lone
 	head    head
-	fails   bool // it cannot be read
+	// unfinished says that its writer had a list of revisions that it goes on trying to copy.
+	unfinished bool
+	fails      bool // it cannot be read
 }
 
 // entry is a checkpoint: up to seq everything is on the target.
@@ -56,6 +58,7 @@ func readLog(body []byte) (l log) {
 		Seq     json.RawMessage   `json:"source_last_seq"`
 		Made    string            `json:"instance_start_time"`
 		Lone    *lone             `json:"source_read_only"`
+		List    bool              `json:"unfinished"`
 		History []json.RawMessage `json:"history"`
 	}
 	if len(body) == 0 {
@@ -64,7 +67,7 @@ func readLog(body []byte) (l log) {
 	if err := json.Unmarshal(body, &told); err != nil {
 		return log{fails: true}
 	}
-	l.made, l.lone = told.Made, told.Lone
+	l.made, l.lone, l.unfinished = told.Made, told.Lone, told.List
 	if told.Session != "" {
 		l.entries = append(l.entries, entry{told.Session, peer.Seq(told.Seq)})
 	}

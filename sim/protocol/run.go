@@ -39,6 +39,8 @@ type Terms struct {
 	*spec.Replication
 	Reset   bool // the run is to discard the checkpoints that it finds, and to copy everything anew
 	Lenient bool // the job has crashed so often that the run leaves out documents which it cannot copy
+	// ListOf is the base id of the replication that the job's list is of; empty if nothing is listed.
+	ListOf string
 }
 
 type phase uint8

@@ -346,7 +346,8 @@ func (r saver) gotLogAgain(op peer.GetLocal, got peer.Local) {
 		s.knows(l)
 		at.rev = got.Rev
 		r.logIsThere(op.Side, l, got.Rev)
-	case r.Reset && at.log.session() == "" && l.session() != "" && (p.session == "" || !l.has(p.session)):
+	case (r.Reset || r.start.anew) && at.log.session() == "" && (l.session() != "" || open) &&
+		(p.session == "" || !l.has(p.session)):
 		s.foreign = true // it may be that of a backup
 	case at.log.session() == "" || l.has(at.log.session()) || at.own != "" && l.has(at.own) ||
 		p.session != "" && l.has(p.session):

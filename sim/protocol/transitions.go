@@ -21,6 +21,7 @@ const (
 	beginsAlone
 	beginsAtSince
 	beginsAnew
+	beginsWithoutList
 
 	readsChanges
 	polls
@@ -100,7 +101,8 @@ var words = [transitions]string{
 	provesSource:       "ask a read-only source for its last change",
 	beginsAtCheckpoint: "begin at a common checkpoint", beginsAlone: "begin by the target's log alone",
 	beginsAtSince: "begin at since_seq", beginsAnew: "begin at the beginning",
-	readsChanges: "read changes", polls: "wait for changes", feedBreaks: "the feed breaks behind a row",
+	beginsWithoutList: "the list that the checkpoints rely on is gone",
+	readsChanges:      "read changes", polls: "wait for changes", feedBreaks: "the feed breaks behind a row",
 	feedEnds: "the feed of a one-shot ends", countsPending: "count changes to come",
 	compares: "compare with the target", isLacking: "the target lacks a revision",
 	has:                 "the target has a revision",

@@ -1,0 +1,108 @@
+package replication
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"couchrelay/core/checkpoint"
+	"couchrelay/core/peer"
+	"couchrelay/core/spec"
+)
+
+// leftOut has a run leave doc3 out, which cannot be copied, and end.
+func leftOut(t *testing.T) *world {
+	w := newWorld(t)
+	w.plan.Crashes, w.plan.BatchSize = lenientAfter, 40
+	w.fill(40)
+	down := peer.Failure{Side: peer.Target, Kind: peer.Status, Status: 500}
+	w.bad(down, func(peer.CopyDoc) *peer.Reply { return &peer.Reply{Failure: &down} })
+	w.begin()
+	w.wantEnd(Completed, "")
+	if !w.lists("doc3", "1-a") {
+		t.Fatal("doc3 is not listed")
+	}
+	w.reply = nil
+	return w
+}
+
+func (w *world) unfinished(on peer.Side) bool {
+	log, err := checkpoint.Parse(w.dbs[on].local["four"].body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return log.Unfinished
+}
+
+// TestListIsGone: a run finds checkpoints which cover a document that only a list had, and has no such list: its job was
+// made again, or its service was put back to a backup. It copies all anew, however often it is killed, and its
+// checkpoints rely on no list any more.
+func TestListIsGone(t *testing.T) {
+	for _, kills := range []int{0, 1, 3} {
+		w := leftOut(t)
+		clear(w.list)
+		w.plan.Crashes, w.plan.BatchSize = 0, 4
+		for n := range kills {
+			w.begin()
+			for range 12 + 6*n {
+				w.proceed(first)
+			}
+		}
+		w.begin()
+		w.wantEnd(Completed, "")
+		w.checkCompleted()
+		if w.unfinished(peer.Source) || w.unfinished(peer.Target) {
+			t.Error("the checkpoints rely on a list")
+		}
+		calls := len(w.calls)
+		w.begin()
+		w.wantEnd(Completed, "")
+		if slices.ContainsFunc(w.calls[calls:], func(c string) bool { return strings.HasPrefix(c, "diff") }) {
+			t.Errorf("all is compared again: %v", w.calls[calls:])
+		}
+	}
+}
+
+// TestListOfAnotherReplication: a job has a list, which goes with its checkpoints unless the job was another replication
+// when it got it.
+func TestListOfAnotherReplication(t *testing.T) {
+	for was, anew := range map[string]bool{"": false, "four+continuous": false, "five": true} {
+		w := leftOut(t)
+		w.plan.ResumedID = was
+		calls := len(w.calls)
+		w.begin()
+		w.wantEnd(Completed, "")
+		if got := slices.Contains(w.calls[calls:], "read changes since 0 limit 120 normal"); got != anew {
+			t.Errorf("was %q: begins anew: %v, want %v", was, got, anew)
+		}
+	}
+}
+
+// TestListHeals: once nothing of a list is tried again, a checkpoint says so, though no change has come.
+func TestListHeals(t *testing.T) {
+	w := leftOut(t)
+	w.plan.Continuous = true
+	w.begin()
+	if !w.unfinished(peer.Source) || !w.unfinished(peer.Target) {
+		t.Fatal("the checkpoints rely on no list")
+	}
+	w.until(time.Hour)
+	if len(w.list) > 0 || w.unfinished(peer.Source) || w.unfinished(peer.Target) {
+		t.Errorf("listed %v; the checkpoints rely on a list: %v, %v", w.list,
+			w.unfinished(peer.Source), w.unfinished(peer.Target))
+	}
+}
+
+// TestRefusedForGood: what is refused, and not tried again, makes no checkpoint rely on the list: another job would not
+// try it either.
+func TestRefusedForGood(t *testing.T) {
+	for policy, want := range map[spec.OnRefusal]bool{spec.SkipRefused: false, spec.RetryRefused: true} {
+		w := refusing(t, policy)
+		w.begin()
+		w.until(time.Minute)
+		if got := w.unfinished(peer.Target); got != want || len(w.list) == 0 {
+			t.Errorf("%q: the checkpoints rely on the list: %v; it has %v", policy, got, w.list)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package oracle
+
+import (
+	"slices"
+
+	"couchrelay/core/replication"
+	"couchrelay/core/spec"
+	"couchrelay/sim/peers"
+)
+
+// forsaken judges what becomes of revisions that were to be tried again once the job that had listed them is gone, or
+// is another replication. Checkpoints cover them.
+type forsaken struct {
+	*chronicle
+	ran map[string][]*run // by the base id of their replications
+	// failed are revisions that runs could not copy, and listed.
+	failed map[*run]map[peers.Revision]bool
+	// shared are the replications that several jobs had at a time: none knows the lists of the others.
+	shared map[string]bool
+}
+
+var forsakenSubject = subject{
+	invariants: []Invariant{
+		{"L13b", "Once all trouble is over, what could not be copied and was to be tried again is on the target, or in " +
+			"the list of the job that replicates there, whatever became of the job that had met it."},
+	},
+	begin: func(c *chronicle) {
+		f := &forsaken{
+			chronicle: c, ran: map[string][]*run{}, failed: map[*run]map[peers.Revision]bool{}, shared: map[string]bool{},
+		}
+		c.on.runStepped.add(f.stepped)
+		c.on.jobChanged.add(f.changed)
+		c.on.unsettled = append(c.on.unsettled, f.unsettled)
+	},
+}
+
+func (f *forsaken) stepped(s runStep) {
+	for _, e := range s.effects {
+		switch e := e.(type) {
+		case replication.Identify:
+			f.ran[e.Base] = append(f.ran[e.Base], s.run)
+		case replication.Refused:
+			for _, found := range e.Findings {
+				if !found.Failed {
+					continue
+				}
+				if f.failed[s.run] == nil {
+					f.failed[s.run] = map[peers.Revision]bool{}
+				}
+				f.failed[s.run][nameOf(found.Refusal)] = true
+			}
+		}
+	}
+}
+
+// changed notes that another job has the same replication.
+func (f *forsaken) changed(j jobChange) {
+	if j.after.header == nil || j.after.record.BaseID == "" {
+		return
+	}
+	base := j.after.record.BaseID
+	if b := j.before; b != nil && b.header != nil && b.record.BaseID == base {
+		return
+	}
+	for id, s := range f.shadows { // in any order: one is enough
+		if id != j.id && s.header != nil && s.record.BaseID == base {
+			f.shared[base] = true
+		}
+	}
+}
+
+// unsettled is L13b. Where runs had different policies, what one was to try again another one left out.
+func (f *forsaken) unsettled() *Violation {
+	for _, id := range f.ids() {
+		s := f.shadows[id]
+		if s.header == nil || s.record.State.Terminal() || s.header.Lot != "" {
+			continue
+		}
+		base, list := s.record.BaseID, s.record.Refused
+		met := slices.DeleteFunc(slices.Clone(f.ran[base]), func(r *run) bool {
+			return len(f.failed[r]) == 0 && len(r.verdicts.refused) == 0
+		})
+		if len(met) == 0 || f.shared[base] || list != nil && list.Beyond > 0 {
+			continue
+		}
+		rep, err := f.w.Store().Spec(f.w.Present(), id)
+		if err != nil || rep == nil || !rep.Continuous || !rep.UseCheckpoints {
+			continue
+		}
+		other := func(r *run) bool { return r.Replication().OnRefusal != rep.OnRefusal }
+		if rep.OnRefusal == spec.FailRefused || slices.ContainsFunc(f.ran[base], other) {
+			continue
+		}
+		if name, lost := f.lost(id, rep, met); lost {
+			return missed("L13b", "%s could not be copied, is not on %s, and not in the list of job %s",
+				name, rep.Target.URL, id)
+		}
+	}
+	return nil
+}
+
+// lost is a revision that one of the runs was to have tried again, and that is nowhere.
+func (f *forsaken) lost(id string, rep *spec.Replication, met []*run) (peers.Revision, bool) {
+	source, target := f.checkpointed(rep)
+	if source == nil {
+		return peers.Revision{}, false
+	}
+	again := func(name peers.Revision) func(*run) bool {
+		return func(r *run) bool {
+			return f.failed[r][name] || rep.OnRefusal == spec.RetryRefused && r.verdicts.refused[name]
+		}
+	}
+	for _, offer := range source.OffersAfter(beginsAt(rep, source), rep.Filter, rep.WinningRevsOnly) {
+		for _, rev := range offer.Revs {
+			name := peers.Revision{ID: offer.ID, Rev: rev}
+			_, listed := f.lists[id].rows[name]
+			if !listed && !target.Has(offer.ID, rev) && slices.ContainsFunc(met, again(name)) {
+				return name, true
+			}
+		}
+	}
+	return peers.Revision{}, false
+}
