@@ -264,7 +264,7 @@ func (w *writing) follow(id string, written []*content, now instant.Time) error 
 	rec := &Record{Database: db.Name, Instance: instancePrefix(db.Instance), DocID: id, User: userOf(c.body)}
 	if state := State(stateOf(c.body)); state.Terminal() {
 		if old != nil && old.State == state && db.Follows == "" {
-			return nil
+			return w.rejudge(jobID, c, wrote)
 		}
 		return s.putTerminal(tx, jobID, rec, c, state, now)
 	}
@@ -278,10 +278,7 @@ func (w *writing) follow(id string, written []*content, now instant.Time) error 
 			return err
 		}
 	}
-	if !w.believes(rep, before, wrote) {
-		rep.Owner = ""
-	}
-	rep.User.Admin = w.by.answersFor(rep, before)
+	w.judge(rep, before, wrote)
 	if old != nil && !old.State.Terminal() {
 		if before != nil && spec.Equal(before, rep) {
 			if err := retell(s, tx, jobID, rec.User, rep.Unknown); err != nil {
@@ -293,6 +290,33 @@ func (w *writing) follow(id string, written []*content, now instant.Time) error 
 	}
 	rep.DocID = id // the body has none
 	return s.put(tx, jobID, rec, rep, now)
+}
+
+// judge leaves a replication the rights that its job may have.
+func (w *writing) judge(rep, before *spec.Replication, wrote bool) {
+	if !w.believes(rep, before, wrote) {
+		rep.Owner = ""
+	}
+	rep.User.Admin = w.by.answersFor(rep, before)
+}
+
+// rejudge has the replication of a job that is over, and stays so, be that of its edited document: an order may run that
+// one, which leaves what rights there were.
+func (w *writing) rejudge(jobID string, c *content, wrote bool) error {
+	before, err := w.s.Spec(w.tx, jobID)
+	if err != nil || before == nil {
+		return err
+	}
+	rep, err := c.replication(w.s.Config.Parse)
+	if err != nil {
+		w.s.clearSpec(w.tx, jobID) // an order cannot run it either
+		return nil
+	}
+	if w.judge(rep, before, wrote); spec.Equal(before, rep) {
+		return nil
+	}
+	rep.DocID = before.DocID
+	return w.s.setSpec(w.tx, jobID, rep)
 }
 
 // theWritten finds a body among those that were written.
