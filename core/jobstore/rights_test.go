@@ -204,8 +204,8 @@ func TestNameOfAnAdmin(t *testing.T) {
 	}
 }
 
-// TestEditedWhenOver: a job that is over, and whose document is edited and stays over, runs again with the rights of who
-// edited it.
+// TestEditedWhenOver: a job that is over, and whose document is edited and stays over, runs again with the rights of
+// who edited it.
 func TestEditedWhenOver(t *testing.T) {
 	const a = `{"source":"http://h/a","target":"http://h/b"}`
 	const edited = `{"source":"http://h/own","target":"http://h/b","owner":"adm","_replication_state":"failed"}`

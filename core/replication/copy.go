@@ -180,12 +180,14 @@ func (c *docCopy) leaves() bool {
 }
 
 // hasRoom reports whether the list has a place for what the copy may leave out.
-func (c *docCopy) hasRoom() bool { return c.batch.retries || c.refused.hasRoom(len(c.asked)) }
+func (c *docCopy) hasRoom() bool {
+	return c.batch.retries || c.refused.hasRoom(c.call.op.(peer.CopyDoc).ID, c.asked...)
+}
 
 // takesNone reports whether a refusal is to end the run: it may pass, the list has no place for it, and nothing tells
-// that the target takes other documents.
+// that the target takes other documents: it has taken none since the list had room.
 func (c *docCopy) takesNone(v *peer.Refusal) bool {
-	return mayPass(v) && !c.hasRoom() && c.info.Written == 0
+	return mayPass(v) && !c.hasRoom() && c.info.Written == c.refused.taken
 }
 
 // leave leaves out the rest of a copy, and lists it: it must not end a run that could go on without it.

@@ -16,6 +16,8 @@ import (
 const (
 	// MaxListed is how many revisions the list of a job has, usually; more are only counted.
 	MaxListed = 10_000
+	// MaxListedName bounds document id and revision together, in bytes; longer ones are only counted, too.
+	MaxListedName = 2000
 	// listedAtOnce bounds the findings of one Refused, and with the size of a batch the revisions of one page
 	// of the list.
 	listedAtOnce = 100
@@ -72,6 +74,7 @@ type refusals struct {
 	next    instant.Time // when the next pass begins; Never while there is no reason for one
 	added   int64        // revisions that this run has put into the list, or more
 	failing bool         // some of those listed have failed
+	taken   int64        // documents that the target had taken when the list had room last, in this run
 	changed bool         // such a document was written since the last pass began
 	last    bool         // a one-shot has begun its last attempts
 
@@ -119,6 +122,9 @@ func (f *refusals) list(b *batch, v Finding) {
 	v.Error, v.Reason = clip(v.Error), clip(v.Reason)
 	b.unstored++
 	if !b.retries {
+		if f.hasRoom(v.ID, v.Rev) {
+			f.taken = f.info.Written
+		}
 		f.added++
 	}
 	f.queue = append(f.queue, filed{v, b})
@@ -135,8 +141,11 @@ func (f *refusals) again(failed bool) bool {
 	return f.plan.OnRefusal == spec.RetryRefused || failed && f.plan.OnRefusal != spec.FailRefused
 }
 
-// hasRoom reports whether the list has a place for n more revisions, which would else only be counted.
-func (f *refusals) hasRoom(n int) bool { return f.plan.Listed+f.added+int64(n) <= MaxListed }
+// hasRoom reports whether the list has a place for more revisions of a document, which would else only be counted.
+func (f *refusals) hasRoom(id string, revs ...string) bool {
+	long := func(rev string) bool { return len(id)+len(rev) > MaxListedName }
+	return f.plan.Listed+f.added+int64(len(revs)) <= MaxListed && !slices.ContainsFunc(revs, long)
+}
 
 func clip(text string) string {
 	if len(text) <= maxRefusalText {
