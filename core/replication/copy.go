@@ -19,7 +19,7 @@ type docCopy struct {
 	call    *call
 	batch   *batch
 	asked   []string // revisions
-	written int64    // documents that the run had written when the copy failed first
+	written int64    // documents that the run had written when the copy failed first, and this one's since
 
 	doubtful []string        // revisions that the target refused, perhaps for our credentials, in the last answer
 	admitted map[string]bool // revisions that the target refused so before it let us in
@@ -108,6 +108,7 @@ func (c *docCopy) count(rev peer.CopiedRev) {
 	id := c.call.op.(peer.CopyDoc).ID
 	if rev.Refused == nil {
 		c.info.wrote(1)
+		c.written++ // which tells nothing of other documents
 		c.refused.wrote(id)
 		return
 	}

@@ -123,6 +123,26 @@ func TestLenientNeedsOthers(t *testing.T) {
 	}
 }
 
+// TestLenientNeedsOthersThanNewer: nor does a newer leaf of the document, which the source sends with a later attempt.
+func TestLenientNeedsOthersThanNewer(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Crashes, w.plan.UseBulkGet = lenientAfter, false
+	w.dbs[peer.Source].write("doc3", "1-a")
+	down := peer.Failure{Side: peer.Source, Kind: peer.Status, Status: 500}
+	w.reply = func(c Call) *peer.Reply {
+		if _, copies := c.Op.(peer.CopyDoc); copies && w.count("copy") > 1 {
+			return &peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: "2-b"}}}, Failure: &down}
+		} else if copies {
+			return &peer.Reply{Failure: &down}
+		}
+		return nil
+	}
+	w.begin()
+	if end := w.runToEnd(first); end.Cause != Crashed || len(w.list) > 0 {
+		t.Errorf("%s, listed %v", end, w.list)
+	}
+}
+
 // TestUnreadComesLater: a proxy answers 400 to all documents, in CouchDB's words, since its disk is full, say. Once it
 // is mended they come over, also under on_refusal skip, and none is only counted.
 func TestUnreadComesLater(t *testing.T) {
