@@ -189,7 +189,8 @@ func (l lots) release(now instant.Time, limit int, without []string) (released i
 	if limit <= 0 {
 		return 0, nil
 	}
-	lifted, err := l.tx.GetRange(l.s.Keys.Lifted.Range(), kv.RangeOptions{Limit: limit})
+	most := limit + len(without) // rows whose last jobs cannot be read stay
+	lifted, err := l.tx.GetRange(l.s.Keys.Lifted.Range(), kv.RangeOptions{Limit: most})
 	if err != nil {
 		return 0, err
 	}
