@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"bytes"
+	"slices"
 
 	"couchrelay/core/instant"
 	"couchrelay/core/kv"
@@ -87,24 +88,48 @@ func (s Schedule) equal(o Schedule) bool {
 // Promote makes up to limit waiting jobs ready whose time has come, earliest first, and returns how many it
 // moved and when the next one is due (instant.Never when none waits). It looks at the index through a
 // snapshot, so that jobs that begin to wait meanwhile are no conflicts; it reads each header, so that nodes
-// that promote the same job are.
-func (q *Queue) Promote(tx kv.Tx, now instant.Time, limit int) (moved int, next instant.Time, err error) {
-	rows, err := tx.Snapshot().GetRange(q.Keys.Waiting.Range(), kv.RangeOptions{Limit: limit + 1})
+// that promote the same job are. It fails with an UnreadableError if a job cannot be read, and leaves the jobs in
+// without where they are.
+func (q *Queue) Promote(
+	tx kv.Tx, now instant.Time, limit int, without ...string,
+) (moved int, next instant.Time, err error) {
+	most := limit + 1 + len(without)
+	rows, err := tx.Snapshot().GetRange(q.Keys.Waiting.Range(), kv.RangeOptions{Limit: most})
+	if err != nil {
+		return 0, 0, err
+	}
+	list, err := q.Keys.waitingOf(rows, without)
 	if err != nil {
 		return 0, 0, err
 	}
 	next = instant.Never
-	for i, row := range rows {
-		due, _, err := q.Keys.scanWaiting(row.Key)
-		if err != nil {
-			return 0, 0, err
-		}
-		if due > now || i == limit {
-			rows, next = rows[:i], due
+	for i, w := range list {
+		if w.due > now || i == limit {
+			list, next = list[:i], w.due
 			break
 		}
 	}
-	return len(rows), next, q.promote(tx, rows)
+	return len(list), next, q.promote(tx, list)
+}
+
+// waiting is a row of a job that waits.
+type waiting struct {
+	due instant.Time
+	id  string
+}
+
+// waitingOf reads rows of waiting jobs but those in without.
+func (k Keys) waitingOf(rows []kv.KeyValue, without []string) (list []waiting, err error) {
+	for _, row := range rows {
+		due, id, err := k.scanWaiting(row.Key)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(without, id) {
+			list = append(list, waiting{due, id})
+		}
+	}
+	return list, nil
 }
 
 func (k Keys) scanWaiting(key []byte) (due instant.Time, id string, err error) {
@@ -115,36 +140,36 @@ func (k Keys) scanWaiting(key []byte) (due instant.Time, id string, err error) {
 }
 
 // Recall makes up to limit waiting jobs ready that are due after latest, the last first, and returns how
-// many. It is for due times that only a wrong clock can have given.
-func (q *Queue) Recall(tx kv.Tx, latest instant.Time, limit int) (moved int, err error) {
+// many. It is for due times that only a wrong clock can have given. Of jobs that cannot be read it does as Promote.
+func (q *Queue) Recall(tx kv.Tx, latest instant.Time, limit int, without ...string) (moved int, err error) {
 	beyond := q.Keys.Waiting.Range()
 	beyond.Begin = q.Keys.Waiting.Pack(int64(latest) + 1)
-	rows, err := tx.Snapshot().GetRange(beyond, kv.RangeOptions{Limit: limit, Reverse: true})
+	rows, err := tx.Snapshot().GetRange(beyond, kv.RangeOptions{Limit: limit + len(without), Reverse: true})
 	if err != nil {
 		return 0, err
 	}
-	return len(rows), q.promote(tx, rows)
+	list, err := q.Keys.waitingOf(rows, without)
+	if err != nil {
+		return 0, err
+	}
+	list = list[:min(len(list), limit)]
+	return len(list), q.promote(tx, list)
 }
 
-// promote makes the jobs of rows ready that wait.
-func (q *Queue) promote(tx kv.Tx, waiting []kv.KeyValue) error {
-	var ids []string
-	for _, row := range waiting {
-		_, id, err := q.Keys.scanWaiting(row.Key)
-		if err != nil {
-			return err
-		}
-		ids = append(ids, id)
+// promote makes jobs ready that wait.
+func (q *Queue) promote(tx kv.Tx, list []waiting) error {
+	ids := make([]string, len(list))
+	for i, w := range list {
+		ids[i] = w.id
 	}
 	q.Keys.prefetchHeaders(tx, ids)
-	for i, id := range ids {
-		old, err := q.header(tx, id)
+	for _, w := range list {
+		old, err := q.header(tx, w.id)
 		if err != nil {
-			return err
+			return OfJob(w.id, err)
 		}
-		due, _, _ := q.Keys.scanWaiting(waiting[i].Key)
-		if old == nil || old.State != Pending || old.Due != due || old.Lot != "" {
-			return corruptf("waiting row of job %q contradicts its header", id)
+		if old == nil || old.State != Pending || old.Due != w.due || old.Lot != "" {
+			return OfJob(w.id, corruptf("waiting row of job %q contradicts its header", w.id))
 		}
 		to := *old
 		to.Due = 0

@@ -109,8 +109,8 @@ func (e *UnreadableError) Error() string { return fmt.Sprintf("job %q: %v", e.Jo
 // Unwrap returns what is wrong.
 func (e *UnreadableError) Unwrap() error { return e.Err }
 
-// ofJob notes whose rows an error is about, unless the store has failed.
-func ofJob(id string, err error) error {
+// OfJob notes whose rows an error is about, unless the store has failed.
+func OfJob(id string, err error) error {
 	if errors.Is(err, ErrCorrupt) || errors.Is(err, kv.ErrUnreadable) {
 		return &UnreadableError{id, err}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 
 	"couchrelay/core/kv"
@@ -108,9 +109,14 @@ func (q *Queue) Owned(r kv.Reader, worker string) ([]Held, error) {
 	if err != nil {
 		return nil, err
 	}
+	return q.Keys.heldOf(rows, nil)
+}
+
+// heldOf reads owned rows but those of the jobs in without.
+func (k Keys) heldOf(rows []kv.KeyValue, without []string) ([]Held, error) {
 	list := make([]Held, 0, len(rows))
 	for _, row := range rows {
-		lock, id, err := q.Keys.scanOwned(row.Key)
+		lock, id, err := k.scanOwned(row.Key)
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +124,9 @@ func (q *Queue) Owned(r kv.Reader, worker string) ([]Held, error) {
 		if !stop && len(row.Value) > 0 {
 			return nil, corruptf("owned row of job %q", id)
 		}
-		list = append(list, Held{ID: id, Lock: lock, Stop: stop})
+		if !slices.Contains(without, id) {
+			list = append(list, Held{ID: id, Lock: lock, Stop: stop})
+		}
 	}
 	return list, nil
 }
@@ -158,7 +166,7 @@ func (q *Queue) Leases(r kv.Reader) ([]Lease, error) {
 	return list, nil
 }
 
-// expireKeys bounds the bytes of the keys in a worker's list that one transaction of Expire takes, if that is more than
+// expireKeys bounds the bytes of the ids in a worker's list that one transaction of Expire takes, if that is more than
 // one job: it writes some twenty times as many, since ids, which may be long, are in many keys.
 const expireKeys = 100_000
 
@@ -171,7 +179,12 @@ const expireKeys = 100_000
 // The first transaction marks the lease as expired; from then on nothing brings it back. The worker itself
 // may still be running its jobs. It learns at its next heartbeat or accept, and whatever it writes for a
 // job is fenced by the lock.
-func (q *Queue) Expire(tx kv.Tx, worker string, beat *[10]byte, limit int) (done bool, err error) {
+//
+// It fails with an UnreadableError if a job cannot be read. The jobs in without stay as they are. While there are any,
+// the lease stays, too, so that they can be given back once they can be read.
+func (q *Queue) Expire(
+	tx kv.Tx, worker string, beat *[10]byte, limit int, without ...string,
+) (done bool, err error) {
 	row, err := tx.Get(q.Keys.Worker.Pack(worker))
 	if err != nil || len(row) == 0 {
 		return err == nil, err
@@ -186,30 +199,36 @@ func (q *Queue) Expire(tx kv.Tx, worker string, beat *[10]byte, limit int) (done
 		}
 		tx.Set(q.Keys.Worker.Pack(worker), []byte{leaseExpired})
 	}
-	rows, err := tx.GetRange(q.Keys.Owned.Sub(worker).Range(), kv.RangeOptions{Limit: limit + 1})
+	most := limit + 1 + len(without)
+	rows, err := tx.GetRange(q.Keys.Owned.Sub(worker).Range(), kv.RangeOptions{Limit: most})
 	if err != nil {
 		return false, err
 	}
+	list, err := q.Keys.heldOf(rows, without)
+	if err != nil {
+		return false, err
+	}
+	left := len(rows) - len(list)
 	var ids []string
 	size := 0
-	for _, row := range rows[:min(len(rows), limit)] {
-		if size += len(row.Key); size > expireKeys && len(ids) > 0 {
+	for _, h := range list[:min(len(list), limit)] {
+		if size += len(h.ID); size > expireKeys && len(ids) > 0 {
 			break
 		}
-		_, id, err := q.Keys.scanOwned(row.Key)
-		if err != nil {
-			return false, err
-		}
-		ids = append(ids, id)
+		ids = append(ids, h.ID)
 	}
 	q.Keys.prefetchHeaders(tx, ids)
-	for _, row := range rows[:len(ids)] {
-		if err := q.giveBack(tx, row.Key); err != nil {
-			return false, err
+	for _, h := range list[:len(ids)] {
+		if err := q.giveBack(tx, h); err != nil {
+			return false, OfJob(h.ID, err)
 		}
 	}
-	if len(rows) > len(ids) {
+	if len(list) > len(ids) {
 		return false, nil
+	}
+	if left > 0 {
+		// Reached: a vanished worker keeps jobs that cannot be read
+		return true, nil
 	}
 	tx.Clear(q.Keys.Worker.Pack(worker))
 	tx.Clear(q.Keys.Beat.Pack(worker))
@@ -219,14 +238,13 @@ func (q *Queue) Expire(tx kv.Tx, worker string, beat *[10]byte, limit int) (done
 
 // giveBack makes a job of a lost worker ready, or waiting if it was resubmitted for later. Its data stays
 // as the worker left it.
-func (q *Queue) giveBack(tx kv.Tx, owned []byte) error {
-	lock, id, err := q.Keys.scanOwned(owned)
+func (q *Queue) giveBack(tx kv.Tx, h Held) error {
+	old, err := q.header(tx, h.ID)
 	if err != nil {
 		return err
 	}
-	old, err := q.held(tx, id, lock)
-	if err != nil {
-		return corrupt(err)
+	if old == nil || old.State != Running || old.Lock != h.Lock {
+		return corruptf("owned row of job %q contradicts its header", h.ID)
 	}
 	to := *old
 	to.State, to.Lock, to.Resubmit, to.Stop, to.Lost = Pending, Lock{}, false, false, old.Lost+1

@@ -127,17 +127,17 @@ func (q *Queue) Accept(
 		}
 		old, err := q.Get(tx, id)
 		if err != nil {
-			return t, ofJob(id, err)
+			return t, OfJob(id, err)
 		}
 		if old == nil || !old.Ready() {
-			return t, ofJob(id, corruptf("ready row of job %q contradicts its header", id))
+			return t, OfJob(id, corruptf("ready row of job %q contradicts its header", id))
 		}
 		to := *old
 		to.State, to.Resubmit, to.Lock = Running, false, Lock{Worker: worker, Batch: d.Batch}
 		var v Verdict
 		if judge != nil {
 			if v, err = judge.Judge(&to); err != nil {
-				return t, ofJob(id, err)
+				return t, OfJob(id, err)
 			}
 		}
 		if v.Lot != "" {

@@ -16,30 +16,6 @@ import (
 	"couchrelay/core/spec"
 )
 
-// Writer is the user that writes documents.
-type Writer struct {
-	Name  string // empty without a login
-	Admin bool   // may write documents of other owners: of the server, or of the database
-	Roles []string
-	// order marks who gives an order about a document: that is no write of its own, so whose the document is and what
-	// its job may do stay as they are.
-	order bool
-	// forOthers marks an admin who gives an order about a document that others wrote.
-	forOthers bool
-}
-
-// ofServer reports whether the writer is a server admin.
-func (by Writer) ofServer() bool { return slices.Contains(by.Roles, "_admin") }
-
-// answersFor reports whether a replication is a server admin's: its owner is the writer, or was one when it was written
-// before. An order has an admin's rights to write, whoever gives it, so it makes nobody an admin.
-func (by Writer) answersFor(rep, before *spec.Replication) bool {
-	if !by.ofServer() || rep.Owner == "" {
-		return false
-	}
-	return rep.Owner == by.Name && !by.order || before != nil && before.User.Admin && before.Owner == rep.Owner
-}
-
 // exempt reports whether a document of a replicator database is no replication: a design document or a
 // local one.
 func exempt(id string) bool { return docs.IsLocal(id) || strings.HasPrefix(id, "_design/") }
@@ -264,7 +240,7 @@ func (w *writing) follow(id string, written []*content, now instant.Time) error 
 	rec := &Record{Database: db.Name, Instance: instancePrefix(db.Instance), DocID: id, User: userOf(c.body)}
 	if state := State(stateOf(c.body)); state.Terminal() {
 		if old != nil && old.State == state && db.Follows == "" {
-			return nil
+			return w.rejudge(jobID, c, wrote)
 		}
 		return s.putTerminal(tx, jobID, rec, c, state, now)
 	}
@@ -278,10 +254,7 @@ func (w *writing) follow(id string, written []*content, now instant.Time) error 
 			return err
 		}
 	}
-	if !w.believes(rep, before, wrote) {
-		rep.Owner = ""
-	}
-	rep.User.Admin = w.by.answersFor(rep, before)
+	w.judge(rep, before, wrote)
 	if old != nil && !old.State.Terminal() {
 		if before != nil && spec.Equal(before, rep) {
 			if err := retell(s, tx, jobID, rec.User, rep.Unknown); err != nil {
@@ -303,19 +276,6 @@ func theWritten(written []*content, body []byte) (c *content, wrote bool) {
 		}
 	}
 	return nil, false
-}
-
-// believes reports whether a job may have the rights of the owner that its document names. What a server admin writes
-// is believed, but not a branch of somebody else that wins once the admin has deleted another one. An admin of the
-// database can name any owner, others have no rights to give, and an order leaves what there was.
-func (w *writing) believes(rep, before *spec.Replication, wrote bool) bool {
-	switch {
-	case w.db.Follows != "":
-		return w.db.Trusted
-	case w.by.order:
-		return before != nil && before.Owner == rep.Owner
-	}
-	return wrote && w.by.ofServer()
 }
 
 // retell notes whose the job of a document or request is, and which fields there mean nothing. It goes on as it is.

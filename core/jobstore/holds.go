@@ -3,6 +3,7 @@ package jobstore
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -184,11 +185,12 @@ const liftSpread = 60_000_000 // microseconds
 
 // release brings up to limit jobs of lifted holds back into the queue, each due at a moment of its own within
 // liftSpread, which follows from its id so that every attempt chooses it alike. It returns how many.
-func (l lots) release(now instant.Time, limit int) (released int, err error) {
+func (l lots) release(now instant.Time, limit int, without []string) (released int, err error) {
 	if limit <= 0 {
 		return 0, nil
 	}
-	lifted, err := l.tx.GetRange(l.s.Keys.Lifted.Range(), kv.RangeOptions{Limit: limit})
+	most := limit + len(without) // rows whose last jobs cannot be read stay
+	lifted, err := l.tx.GetRange(l.s.Keys.Lifted.Range(), kv.RangeOptions{Limit: most})
 	if err != nil {
 		return 0, err
 	}
@@ -196,7 +198,7 @@ func (l lots) release(now instant.Time, limit int) (released int, err error) {
 		if released == limit {
 			break
 		}
-		n, err := l.releaseOf(row.Key, now, limit-released)
+		n, err := l.releaseOf(row.Key, now, limit-released, without)
 		if err != nil {
 			return 0, err
 		}
@@ -206,18 +208,20 @@ func (l lots) release(now instant.Time, limit int) (released int, err error) {
 }
 
 // releaseOf does that for the lifted hold of a row, which it removes with the last of its jobs.
-func (l lots) releaseOf(row []byte, now instant.Time, limit int) (released int, err error) {
+func (l lots) releaseOf(row []byte, now instant.Time, limit int, without []string) (released int, err error) {
 	var hold string
 	if err := l.s.Keys.Lifted.Scan(row, &hold); err != nil {
 		return 0, fmt.Errorf("%w: %w", jobs.ErrCorrupt, err)
 	}
-	ids, err := l.s.Keys.Jobs.InLot(l.tx, lotHeld+hold, "", limit)
+	all, err := l.s.Keys.Jobs.InLot(l.tx, lotHeld+hold, "", limit+len(without))
 	if err != nil {
 		return 0, err
 	}
-	if len(ids) < limit {
+	ids := slices.DeleteFunc(slices.Clone(all), func(id string) bool { return slices.Contains(without, id) })
+	if len(ids) < limit && len(ids) == len(all) {
 		l.tx.Clear(row)
 	}
+	ids = ids[:min(len(ids), limit)]
 	data := make([]kv.Range, len(ids))
 	for i, id := range ids {
 		data[i] = l.s.Keys.Jobs.Job.Sub(id).Range()
@@ -225,11 +229,11 @@ func (l lots) releaseOf(row []byte, now instant.Time, limit int) (released int, 
 	l.tx.Prefetch(nil, data)
 	for _, id := range ids {
 		j, rec, err := readJob(l.s, l.tx, id)
-		if err != nil {
-			return 0, err
+		if err == nil && j == nil {
+			err = fmt.Errorf("%w: parked row of job %q without the job", jobs.ErrCorrupt, id)
 		}
-		if j == nil {
-			return 0, fmt.Errorf("%w: parked row of job %q without the job", jobs.ErrCorrupt, id)
+		if err != nil {
+			return 0, jobs.OfJob(id, err)
 		}
 		source := prng.Fork(uint64(now), id)
 		// Reached: a job comes back from a lifted hold

@@ -17,7 +17,7 @@ const (
 	MaxRefused = replication.MaxListed
 	// maxRefusedName bounds document id and revision together, in bytes. They are a part of a key, in which
 	// they may take twice as many.
-	maxRefusedName = 2000
+	maxRefusedName = replication.MaxListedName
 )
 
 // RefusedDocs counts the revisions of a job that the target refused.

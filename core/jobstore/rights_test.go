@@ -203,3 +203,32 @@ func TestNameOfAnAdmin(t *testing.T) {
 		}
 	}
 }
+
+// TestEditedWhenOver: a job that is over, and whose document is edited and stays over, runs again with the rights of
+// who edited it.
+func TestEditedWhenOver(t *testing.T) {
+	const a = `{"source":"http://h/a","target":"http://h/b"}`
+	const edited = `{"source":"http://h/own","target":"http://h/b","owner":"adm","_replication_state":"failed"}`
+	for by, want := range map[*Writer]bool{
+		{Name: "joe", Admin: true}:                      false,
+		{Name: "root", Admin: true, Roles: admin.Roles}: true,
+	} {
+		b, id := newBench(t), jobID("r")
+		if refusal := b.put("r", a, admin); refusal != nil {
+			t.Fatal(refusal)
+		}
+		w := b.accept()
+		b.end(w, func(h Owned) error { return h.Fail(crash.Trouble, Turn{Place: w.Place}) })
+		if refusal := b.put("r", edited, *by); refusal != nil {
+			t.Fatal(refusal)
+		}
+		if changed, obstacle := b.retry(id); !changed || obstacle != "" {
+			t.Fatalf("the job does not run again: %s", obstacle)
+		}
+		rep := get(b, func(tx kv.Tx) (*spec.Replication, error) { return b.s.Spec(tx, id) })
+		if rep.Source.URL != "http://h/own/" || rep.User.Admin != want || (rep.Owner == "adm") != want {
+			t.Errorf("edited by %s: %s with the rights of %q, of an admin: %t",
+				by.Name, rep.Source.URL, rep.Owner, rep.User.Admin)
+		}
+	}
+}

@@ -173,17 +173,20 @@ const wrongClock = 24 * time.Hour
 
 // Promote makes up to limit jobs ready whose wait after a crash is over, and has jobs of lifted holds come back.
 // It returns how many, and when the next one was due before. A job that crashed on a node whose clock was ahead
-// could wait for years; see wrongClock.
-func (s *Store) Promote(tx kv.Tx, now instant.Time, limit int) (moved int, next instant.Time, err error) {
-	moved, next, err = s.Jobs.Promote(tx, now, limit)
+// could wait for years; see wrongClock. It leaves the jobs in without where they are, which one before it could not
+// read; see jobs.UnreadableError.
+func (s *Store) Promote(
+	tx kv.Tx, now instant.Time, limit int, without ...string,
+) (moved int, next instant.Time, err error) {
+	moved, next, err = s.Jobs.Promote(tx, now, limit, without...)
 	if err != nil || moved == limit {
 		return moved, next, err
 	}
-	recalled, err := s.Jobs.Recall(tx, now.Add(s.Config.Backoff.Max+wrongClock), limit-moved)
+	recalled, err := s.Jobs.Recall(tx, now.Add(s.Config.Backoff.Max+wrongClock), limit-moved, without...)
 	if err != nil {
 		return moved, next, err
 	}
 	moved += recalled
-	released, err := lots{s, tx}.release(now, limit-moved)
+	released, err := lots{s, tx}.release(now, limit-moved, without)
 	return moved + released, next, err
 }

@@ -29,7 +29,7 @@ type intake struct {
 	// million; empty for the head. An accept that found only such jobs moves it on. The next poll sets it back to the
 	// head, so a job that was queued before the deleted ones meanwhile waits for that poll.
 	behind string
-	// unreadable are jobs that accepts pass over since one could not read them, the oldest first; see passOver.
+	// unreadable are jobs that requests pass over since one could not read them, the oldest first; see passOver.
 	unreadable []string
 	parking    bool // the accept before parked jobs: there may be a million, of a hold
 }
@@ -63,8 +63,8 @@ func (n *Node) accept() {
 // maxUnreadable bounds the jobs that a node passes over. A store in which there are more wants a restore.
 const maxUnreadable = 100
 
-// passOver has accepts leave a job where it is, of which one could not read a row: it would keep all others from being
-// taken. It reports whether the accept is worth repeating without the job.
+// passOver has requests leave a job where it is, of which one could not read a row: it would keep all others from being
+// moved. It reports whether the request is worth repeating without the job.
 func (i *intake) passOver(id string) bool {
 	if id == "" || slices.Contains(i.unreadable, id) || len(i.unreadable) == maxUnreadable {
 		return false

@@ -12,6 +12,7 @@ import (
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
+	"couchrelay/core/replication"
 	"couchrelay/core/schedule"
 )
 
@@ -395,5 +396,91 @@ func TestRunsUnderNewHold(t *testing.T) {
 		if stopped := d.stopped[d.runOf("r")]; stopped != (name != "") {
 			t.Errorf("a hold %+v: the run is stopped: %v", hold, stopped)
 		}
+	}
+}
+
+// rowOf is the key of a row of a document's job: of its header, or with 0 of its record.
+func (w *world) rowOf(doc string, part ...any) []byte {
+	return w.s.Keys.Jobs.Job.Pack(append([]any{jobstore.DocumentJobs(tuple.UUID{1}) + doc}, part...)...)
+}
+
+// damage gives a row another value, and returns what it was.
+func (w *world) damage(key, value []byte) (was []byte) {
+	w.t.Helper()
+	w.do(func(tx kv.Tx) (err error) {
+		if was, err = tx.Get(key); err == nil && was == nil {
+			err = fmt.Errorf("there is no row %x", key)
+		}
+		tx.Set(key, value)
+		return err
+	})
+	return was
+}
+
+// TestUnreadableWait: a job that waits and cannot be read keeps no others from coming back after a crash, or from a
+// hold that was lifted, and comes back itself once it can be read.
+func TestUnreadableWait(t *testing.T) {
+	for _, held := range []bool{false, true} {
+		w := newWorld(t)
+		w.putMany(3, true)
+		hold := jobstore.Hold{Database: "_replicator"}
+		by := func(tx kv.Tx) jobstore.Operator { return jobstore.Operator{Store: w.s, Tx: tx, Now: w.now} }
+		d, key := w.start("n", nil), w.rowOf("r000")
+		w.pass(time.Minute)
+		if held {
+			key = w.rowOf("r000", 0)
+			w.do(func(tx kv.Tx) error { _, err := by(tx).MakeHold(hold); return err })
+			w.pass(2 * time.Second)
+			d.stopAll()
+		} else {
+			for i := range 3 {
+				d.endRun(d.runOf(fmt.Sprintf("r%03d", i)), replication.Crashed)
+			}
+		}
+		w.pass(time.Second)
+		if len(d.running) != 0 {
+			t.Fatalf("held %v: %d jobs run", held, len(d.running))
+		}
+		was := w.damage(key, []byte{0xff})
+		w.do(func(tx kv.Tx) error { _, err := by(tx).LiftHold(hold.ID()); return err })
+		w.pass(10 * time.Minute)
+		if len(d.running) != 2 {
+			t.Errorf("held %v: %d of 2 jobs came back; %v", held, len(d.running), d.texts)
+		}
+		w.damage(key, was)
+		w.pass(10 * time.Minute)
+		if len(d.running) != 3 {
+			t.Errorf("held %v: %d jobs run once all can be read; %v", held, len(d.running), d.texts)
+		}
+		w.audit()
+	}
+}
+
+// TestUnreadableOfVanished: a job whose header cannot be read, or is not that of a running one, keeps no others of a
+// worker that vanished from coming back, and comes back itself once it is right.
+func TestUnreadableOfVanished(t *testing.T) {
+	for _, strange := range []bool{false, true} {
+		w := newWorld(t)
+		w.putMany(3, true)
+		key, wrong := w.rowOf("r000"), []byte{0xff}
+		if strange {
+			wrong = w.damage(key, nil)
+			w.damage(key, wrong)
+		}
+		first := w.start("first", nil)
+		w.pass(time.Minute)
+		was := w.damage(key, wrong)
+		first.paused = true
+		second := w.start("second", nil)
+		w.pass(10 * time.Minute)
+		if len(second.running) != 2 {
+			t.Errorf("strange %v: %d of 2 jobs came back; %v", strange, len(second.running), second.texts)
+		}
+		w.damage(key, was)
+		w.pass(10 * time.Minute)
+		if len(second.running) != 3 {
+			t.Errorf("strange %v: %d jobs run once all are right; %v", strange, len(second.running), second.texts)
+		}
+		w.audit()
 	}
 }

@@ -1,6 +1,8 @@
 package node
 
 import (
+	"slices"
+
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
@@ -126,16 +128,23 @@ func (q Resume) answered(n *Node, _ *call, e Done) { n.onResumed(e) }
 
 // Retire gives up the lease; jobs that are still held become ready.
 type Retire struct {
-	Worker string
-	Limit  int // jobs given back in one transaction
+	Worker  string
+	Limit   int      // jobs given back in one transaction
+	Without []string `eventlog:"omitzero"` // jobs that the node could not read
 }
 
 func (q Retire) String() string { return "retire " + q.Worker }
 
 func (Retire) ofLease() {}
 
+// renew leaves out the jobs that could not be read.
+func (q Retire) renew(n *Node) Request {
+	q.Without = slices.Clone(n.unreadable)
+	return q
+}
+
 func (q Retire) perform(tx kv.Tx, s *jobstore.Store, _ instant.Time) (Result, error) {
-	done, err := s.Jobs.Expire(tx, q.Worker, nil, q.Limit)
+	done, err := s.Jobs.Expire(tx, q.Worker, nil, q.Limit, q.Without...)
 	return Progressed{done}, err
 }
 
@@ -167,19 +176,26 @@ func (Leases) result() {}
 // Expire gives the jobs of another worker back, unless that worker sent a heartbeat after Beat; see
 // jobs.Queue.Expire. For an earlier lease of this process, which is certainly gone, Beat is nil.
 type Expire struct {
-	Worker string
-	Beat   *[10]byte
-	Limit  int    // jobs given back in one transaction
-	By     string // name of the node that gives the other one up; empty if operators need not be told
+	Worker  string
+	Beat    *[10]byte
+	Limit   int      // jobs given back in one transaction
+	By      string   // name of the node that gives the other one up; empty if operators need not be told
+	Without []string `eventlog:"omitzero"` // jobs that the node could not read
 }
 
 func (q Expire) String() string { return "expire " + q.Worker }
+
+// renew leaves out the jobs that could not be read.
+func (q Expire) renew(n *Node) Request {
+	q.Without = slices.Clone(n.unreadable)
+	return q
+}
 
 func (q Expire) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
 	if err := bury(tx, s, q, now); err != nil {
 		return nil, err
 	}
-	done, err := s.Jobs.Expire(tx, q.Worker, q.Beat, q.Limit)
+	done, err := s.Jobs.Expire(tx, q.Worker, q.Beat, q.Limit, q.Without...)
 	return Progressed{done}, err
 }
 

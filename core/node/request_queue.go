@@ -61,7 +61,8 @@ func (Accepted) result() {}
 type Promote struct {
 	// Limit is the most jobs that are moved at once, 1 or more. Each attempt has half as many as the one
 	// before: a batch that is too slow for the store would fail for ever.
-	Limit int
+	Limit   int
+	Without []string `eventlog:"omitzero"` // jobs that the node could not read
 }
 
 // Promoted tells how many jobs became ready and when, by the wall clock, the next one is due.
@@ -72,10 +73,12 @@ type Promoted struct {
 
 func (Promote) String() string { return "promote" }
 
-func (q Promote) renew(*Node) Request { return Promote{Limit: max(1, q.Limit/2)} }
+func (q Promote) renew(n *Node) Request {
+	return Promote{Limit: max(1, q.Limit/2), Without: slices.Clone(n.unreadable)}
+}
 
 func (q Promote) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
-	moved, next, err := s.Promote(tx, now, q.Limit)
+	moved, next, err := s.Promote(tx, now, q.Limit, q.Without...)
 	return Promoted{moved, next}, err
 }
 

@@ -94,12 +94,12 @@ func TestFormatOfRequests(t *testing.T) {
 Join Worker Info: join as 
 Beat Worker Info: beat of 
 ListOwned Worker: list jobs of 
-Retire Worker Limit: retire 
+Retire Worker Limit Without: retire 
 ListLeases: list leases
-Expire Worker Beat Limit By: expire 
+Expire Worker Beat Limit By Without: expire 
 Accept Worker Node Demand Without: accept 0 as /0
 Resume Held: resume  under /0
-Promote Limit: promote
+Promote Limit Without: promote
 Sweep Limit Drop: sweep
 Survey First Accounts Behind: survey
 Charge Charges: charge []

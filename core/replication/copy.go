@@ -19,7 +19,7 @@ type docCopy struct {
 	call    *call
 	batch   *batch
 	asked   []string // revisions
-	written int64    // documents that the run had written when the copy failed first
+	written int64    // documents that the run had written when the copy failed first, and this one's since
 
 	doubtful []string        // revisions that the target refused, perhaps for our credentials, in the last answer
 	admitted map[string]bool // revisions that the target refused so before it let us in
@@ -108,6 +108,7 @@ func (c *docCopy) count(rev peer.CopiedRev) {
 	id := c.call.op.(peer.CopyDoc).ID
 	if rev.Refused == nil {
 		c.info.wrote(1)
+		c.written++ // which tells nothing of other documents
 		c.refused.wrote(id)
 		return
 	}
@@ -180,12 +181,14 @@ func (c *docCopy) leaves() bool {
 }
 
 // hasRoom reports whether the list has a place for what the copy may leave out.
-func (c *docCopy) hasRoom() bool { return c.batch.retries || c.refused.hasRoom(len(c.asked)) }
+func (c *docCopy) hasRoom() bool {
+	return c.batch.retries || c.refused.hasRoom(c.call.op.(peer.CopyDoc).ID, c.asked...)
+}
 
 // takesNone reports whether a refusal is to end the run: it may pass, the list has no place for it, and nothing tells
-// that the target takes other documents.
+// that the target takes other documents: it has taken none since the list had room.
 func (c *docCopy) takesNone(v *peer.Refusal) bool {
-	return mayPass(v) && !c.hasRoom() && c.info.Written == 0
+	return mayPass(v) && !c.hasRoom() && c.info.Written == c.refused.taken
 }
 
 // leave leaves out the rest of a copy, and lists it: it must not end a run that could go on without it.

@@ -2,6 +2,7 @@ package replication
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"couchrelay/core/peer"
@@ -58,6 +59,48 @@ func TestLeftOutHasPlace(t *testing.T) {
 	}
 }
 
+// TestLeftOutHasRow: a revision whose name is too long for the list is not left out, since no row would bring it over.
+func TestLeftOutHasRow(t *testing.T) {
+	for _, size := range []int{MaxListedName, MaxListedName + 1} {
+		w := newWorld(t)
+		w.plan.Crashes, w.plan.UseBulkGet = lenientAfter, false
+		long := strings.Repeat("x", size-len("1-a"))
+		w.dbs[peer.Source].write(long, "1-a")
+		w.fill(40)
+		f := corrupt["source fails"]
+		w.reply = func(c Call) *peer.Reply {
+			if op, copies := c.Op.(peer.CopyDoc); copies && op.ID == long {
+				return &peer.Reply{Failure: &f}
+			}
+			return nil
+		}
+		w.begin()
+		if end := w.runToEnd(first); (end.Cause == Completed) != (size <= MaxListedName) {
+			t.Errorf("a name of %d bytes: %s", size, end)
+		}
+	}
+}
+
+// TestSpoiledInTheMidst: a proxy begins to answer 400 to all documents after many have come over. Those beyond the end
+// of the list are not left out.
+func TestSpoiledInTheMidst(t *testing.T) {
+	for _, bulk := range []bool{false, true} {
+		w := newWorld(t)
+		w.plan.UseBulkGet = bulk
+		w.fill(60)
+		var late []string
+		for i := 20; i < 60; i++ {
+			late = append(late, fmt.Sprint("doc", i))
+		}
+		w.unreadable(peer.Failure{Side: peer.Target, Kind: peer.Status, Status: 400, Error: "bad_request"}, late...)
+		w.others = MaxListed - 10
+		w.begin()
+		if end := w.runToEnd(first); end.Cause != Crashed || len(w.list) != 10 {
+			t.Errorf("bulk %v: %s, %d listed, %s", bulk, end, len(w.list), end.Info)
+		}
+	}
+}
+
 // TestLenientNeedsOthers: that the target took one leaf of a document does not tell that it takes other documents while
 // the next leaf fails.
 func TestLenientNeedsOthers(t *testing.T) {
@@ -69,6 +112,26 @@ func TestLenientNeedsOthers(t *testing.T) {
 	w.reply = func(c Call) *peer.Reply {
 		if op, copies := c.Op.(peer.CopyDoc); copies && len(op.Revs) == 2 {
 			return &peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: op.Revs[0]}}}, Failure: &down}
+		} else if copies {
+			return &peer.Reply{Failure: &down}
+		}
+		return nil
+	}
+	w.begin()
+	if end := w.runToEnd(first); end.Cause != Crashed || len(w.list) > 0 {
+		t.Errorf("%s, listed %v", end, w.list)
+	}
+}
+
+// TestLenientNeedsOthersThanNewer: nor does a newer leaf of the document, which the source sends with a later attempt.
+func TestLenientNeedsOthersThanNewer(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Crashes, w.plan.UseBulkGet = lenientAfter, false
+	w.dbs[peer.Source].write("doc3", "1-a")
+	down := peer.Failure{Side: peer.Source, Kind: peer.Status, Status: 500}
+	w.reply = func(c Call) *peer.Reply {
+		if _, copies := c.Op.(peer.CopyDoc); copies && w.count("copy") > 1 {
+			return &peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: "2-b"}}}, Failure: &down}
 		} else if copies {
 			return &peer.Reply{Failure: &down}
 		}

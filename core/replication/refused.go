@@ -16,6 +16,8 @@ import (
 const (
 	// MaxListed is how many revisions the list of a job has, usually; more are only counted.
 	MaxListed = 10_000
+	// MaxListedName bounds document id and revision together, in bytes; longer ones are only counted, too.
+	MaxListedName = 2000
 	// listedAtOnce bounds the findings of one Refused, and with the size of a batch the revisions of one page
 	// of the list.
 	listedAtOnce = 100
@@ -75,8 +77,9 @@ type refusals struct {
 	// unfinished says that the run tries some of the list again, as far as the last pass and this run's refusals tell;
 	// before the first pass as the checkpoint does. Checkpoints have it (see checkpoint.Log).
 	unfinished bool
-	changed    bool // such a document was written since the last pass began
-	last       bool // a one-shot has begun its last attempts
+	taken      int64 // documents that the target had taken when the list had room last, in this run
+	changed    bool  // such a document was written since the last pass began
+	last       bool  // a one-shot has begun its last attempts
 
 	// The pass under way; without meaning while passing is false.
 	passing bool
@@ -122,13 +125,16 @@ func (f *refusals) list(b *batch, v Finding) {
 	v.Error, v.Reason = clip(v.Error), clip(v.Reason)
 	b.unstored++
 	if !b.retries {
+		if f.hasRoom(v.ID, v.Rev) {
+			f.taken = f.info.Written
+		}
 		f.added++
 	}
 	f.queue = append(f.queue, filed{v, b})
 	f.know(v.ID)
 	f.failing = f.failing || v.Failed
 	if f.again(v.Failed) {
-		f.unfinished = f.unfinished || true
+		f.unfinished = f.unfinished || len(v.ID)+len(v.Rev) <= MaxListedName
 		f.passBy(refusedPause(f.tried[peerRev{v.ID, v.Rev}] + 1))
 	}
 }
@@ -139,8 +145,11 @@ func (f *refusals) again(failed bool) bool {
 	return f.plan.OnRefusal == spec.RetryRefused || failed && f.plan.OnRefusal != spec.FailRefused
 }
 
-// hasRoom reports whether the list has a place for n more revisions, which would else only be counted.
-func (f *refusals) hasRoom(n int) bool { return f.plan.Listed+f.added+int64(n) <= MaxListed }
+// hasRoom reports whether the list has a place for more revisions of a document, which would else only be counted.
+func (f *refusals) hasRoom(id string, revs ...string) bool {
+	long := func(rev string) bool { return len(id)+len(rev) > MaxListedName }
+	return f.plan.Listed+f.added+int64(len(revs)) <= MaxListed && !slices.ContainsFunc(revs, long)
+}
 
 func clip(text string) string {
 	if len(text) <= maxRefusalText {

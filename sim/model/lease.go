@@ -73,9 +73,9 @@ func (m *Model) judgeLease(c *Commit, w *writing, l *leaseChange) error {
 	case node.Beat:
 		return l.begins(c, q.Worker, l.was.live() && l.found.row == l.was.row)
 	case node.Expire:
-		return m.ends(l, q.Worker, q.Beat, w, q.Limit)
+		return m.ends(l, q.Worker, q.Beat, w, q.Limit, q.Without)
 	case node.Retire:
-		return m.ends(l, q.Worker, nil, w, q.Limit)
+		return m.ends(l, q.Worker, nil, w, q.Limit, q.Without)
 	}
 	return fmt.Errorf("it changes from %q to %q", l.was, l.found)
 }
@@ -95,9 +95,17 @@ func (l *leaseChange) begins(c *Commit, worker string, may bool) error {
 
 // ends is a lease that is given up. The first commit of several that take the worker's jobs marks it, and the one that
 // takes the last job removes it with all that belongs to it. A commit leaves jobs only when it has taken as many as it
-// may.
-func (m *Model) ends(l *leaseChange, worker string, beat *[10]byte, w *writing, limit int) error {
+// may, and those that it was told not to read.
+func (m *Model) ends(
+	l *leaseChange, worker string, beat *[10]byte, w *writing, limit int, without []string,
+) error {
 	left := m.held[worker] - len(w.changes)
+	readable := left
+	for _, id := range without {
+		if m.jobs[id].lock.worker == worker {
+			readable--
+		}
+	}
 	gone := l.found == lease{}
 	switch {
 	case l.worker != worker:
@@ -108,7 +116,7 @@ func (m *Model) ends(l *leaseChange, worker string, beat *[10]byte, w *writing, 
 		return fmt.Errorf("it was %q and is %q", l.was, l.found)
 	case gone && left > 0:
 		return fmt.Errorf("it is gone, and the worker has %d jobs", left)
-	case !gone && (left == 0 || len(w.changes) < limit):
+	case !gone && (left == 0 || readable > 0 && len(w.changes) < limit):
 		return fmt.Errorf("it is not gone, and the worker has %d jobs", left)
 	case gone && m.numbers[string(m.queue.Pack("call", worker))] != 0:
 		return fmt.Errorf("it is gone, and the calls of the worker are not")

@@ -124,7 +124,7 @@ func (j *judgement) written() (Rule, error) {
 		return Storing, fmt.Errorf("users wrote %v", sent)
 	case over != "" && j.m.jobs[j.d.id].record.state == over && !mirror:
 		j.m.Counts[staysOver]++
-		return Following, j.unchanged()
+		return Following, j.stays(sent, wrong != "")
 	case over != "":
 		j.m.Counts[comesOver]++
 		return Following, j.over(over)
@@ -186,9 +186,14 @@ func (j *judgement) last() transition {
 	return j.job.path.last()
 }
 
-func (j *judgement) unchanged() error {
-	if j.last() != transitions {
+// stays judges the job of a document that goes on saying that it is over. Nothing of it changes but its replication.
+func (j *judgement) stays(sent content, wrong bool) error {
+	asksForOther := !reflect.DeepEqual(j.was.asks(j.m.Usual), sent.asks(j.m.Usual))
+	switch last := j.last(); {
+	case last != transitions && last != rewrites:
 		return fmt.Errorf("it goes on saying that it is over, and its job changes")
+	case asksForOther && !wrong && last == transitions && j.m.jobs[j.d.id].spec != "":
+		return fmt.Errorf("it asks for another replication, and an order would run the one before")
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ func (p path) last() transition { return p[len(p)-1] }
 var (
 	ofUsers = []path{
 		{adds}, {addsOver}, {removes}, {retells}, {comesBack}, {comesBack, hurries}, {parks}, {hurries}, {updates},
-		{stops, updates}, {removes, adds}, {removes, addsOver},
+		{stops, updates}, {removes, adds}, {removes, addsOver}, {rewrites},
 	}
 	ofAccepts   = []path{{accepts, updates}, {holds}, {updates}} // of a repetition, which tells when it was
 	ofPromotes  = []path{{promotes}, {comesBack}}

@@ -147,7 +147,8 @@ func (m *Model) promotes(c *Commit, w *writing, q node.Promote) error {
 		latest = int64(c.Wall)
 	}
 	for id, j := range m.jobs {
-		if j.standing() == "waiting" && j.due < latest && m.since[id] <= c.Read && w.of[id] == nil {
+		known := m.since[id] <= c.Read && w.of[id] == nil && !slices.Contains(q.Without, id)
+		if j.standing() == "waiting" && j.due < latest && known {
 			return fmt.Errorf("job %s waits on, and is due since %d", id, j.due)
 		}
 	}

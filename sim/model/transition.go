@@ -23,6 +23,7 @@ const (
 	backsOff
 	expires
 	labels
+	rewrites
 
 	transitions // their number
 )
@@ -118,6 +119,10 @@ var rules = [transitions]rule{
 	}},
 	expires: {words: "take from a vanished worker", header: true, from: is(running), to: func(j, _ job) job {
 		j.state, j.lock, j.stop, j.lost = pending, lock{}, false, j.lost+1
+		return j
+	}},
+	rewrites: {words: "write the replication of one that is over", from: is(finished), to: func(j, found job) job {
+		j.spec = found.spec
 		return j
 	}},
 	labels: {words: "label as crashing", header: true, from: unlabeled, to: func(j, _ job) job {

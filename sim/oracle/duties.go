@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"slices"
 	"time"
 
 	"couchrelay/core/instant"
@@ -224,6 +225,9 @@ func (d *duties) asked(p *process, ask node.Ask, now instant.Time) {
 	if q, is := ask.Request.(node.Accept); is && p.duties[i].id == 0 && q.Node != p.called {
 		d.Fail("L5f", "%s is called %s, and takes jobs as %s", p.Name, p.called, q.Node)
 	}
+	if q, is := ask.Request.(node.Promote); is {
+		p.unread = q.Without
+	}
 	p.duties[i].id, p.duties[i].asked = ask.ID, d.w.Now()
 }
 
@@ -239,7 +243,7 @@ func (d *duties) checkNext(p *process, got node.Promoted) {
 	read := p.duties[promoteDue].asked.Add(-readAge)
 	for id, s := range d.shadows { // in any order: one is enough
 		waits := s.header != nil && s.header.State == jobs.Pending && s.header.Due > 0 && s.header.Lot == ""
-		if waits && s.at < read && got.Next > s.header.Due {
+		if waits && s.at < read && got.Next > s.header.Due && !slices.Contains(p.unread, id) {
 			d.Fail("L4b", "%s is told that the next job is due at %s, and %s is at %s",
 				p.Name, got.Next, id, s.header.Due)
 		}

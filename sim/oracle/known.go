@@ -52,6 +52,7 @@ type process struct {
 	born     []birth               // of all its lives
 	member   membership            // kept by members
 	duties   [allDuties]carriedOut // kept by duties
+	unread   []string              // jobs that its last look for due jobs was to leave out, likewise
 	stood    instant.Time          // PausedLast, as far as duties are excused by that
 	sight    sight                 // kept by turns
 	knows    knowledge             // kept by idleAsks

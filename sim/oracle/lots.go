@@ -71,7 +71,7 @@ func (p *parkings) checkLeaves(j jobChange) {
 func (p *parkings) looked(f world.Answered) {
 	q, is := f.Request.(node.Promote)
 	got, _ := f.Result.(node.Promoted)
-	if !is || got.Moved >= q.Limit {
+	if !is || got.Moved >= q.Limit || len(q.Without) > 0 {
 		return
 	}
 	for _, e := range p.rules { // in any order

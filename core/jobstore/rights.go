@@ -1,0 +1,71 @@
+package jobstore
+
+import (
+	"slices"
+
+	"couchrelay/core/spec"
+)
+
+// Writer is the user that writes documents.
+type Writer struct {
+	Name  string // empty without a login
+	Admin bool   // may write documents of other owners: of the server, or of the database
+	Roles []string
+	// order marks who gives an order about a document: that is no write of its own, so whose the document is and what
+	// its job may do stay as they are.
+	order bool
+	// forOthers marks an admin who gives an order about a document that others wrote.
+	forOthers bool
+}
+
+// ofServer reports whether the writer is a server admin.
+func (by Writer) ofServer() bool { return slices.Contains(by.Roles, "_admin") }
+
+// answersFor reports whether a replication is a server admin's: its owner is the writer, or was one when it was written
+// before. An order has an admin's rights to write, whoever gives it, so it makes nobody an admin.
+func (by Writer) answersFor(rep, before *spec.Replication) bool {
+	if !by.ofServer() || rep.Owner == "" {
+		return false
+	}
+	return rep.Owner == by.Name && !by.order || before != nil && before.User.Admin && before.Owner == rep.Owner
+}
+
+// judge leaves a replication the rights that its job may have.
+func (w *writing) judge(rep, before *spec.Replication, wrote bool) {
+	if !w.believes(rep, before, wrote) {
+		rep.Owner = ""
+	}
+	rep.User.Admin = w.by.answersFor(rep, before)
+}
+
+// believes reports whether a job may have the rights of the owner that its document names. What a server admin writes
+// is believed, but not a branch of somebody else that wins once the admin has deleted another one. An admin of the
+// database can name any owner, others have no rights to give, and an order leaves what there was.
+func (w *writing) believes(rep, before *spec.Replication, wrote bool) bool {
+	switch {
+	case w.db.Follows != "":
+		return w.db.Trusted
+	case w.by.order:
+		return before != nil && before.Owner == rep.Owner
+	}
+	return wrote && w.by.ofServer()
+}
+
+// rejudge has the replication of a job that is over, and stays so, be that of its edited document: an order may run it
+// again, and leaves what rights there were.
+func (w *writing) rejudge(jobID string, c *content, wrote bool) error {
+	before, err := w.s.Spec(w.tx, jobID)
+	if err != nil || before == nil {
+		return err
+	}
+	rep, err := c.replication(w.s.Config.Parse)
+	if err != nil {
+		w.s.clearSpec(w.tx, jobID) // an order cannot run it either
+		return nil
+	}
+	if w.judge(rep, before, wrote); spec.Equal(before, rep) {
+		return nil
+	}
+	rep.DocID = before.DocID
+	return w.s.setSpec(w.tx, jobID, rep)
+}
