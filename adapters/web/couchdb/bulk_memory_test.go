@@ -8,7 +8,8 @@ import (
 	"couchrelay/adapters/web"
 )
 
-// TestManySmallElements: what a body is made into counts as memory for bodies, which is many times the text.
+// TestManySmallElements: what a body is made into counts as memory for bodies, which is many times the text. A body
+// that needs more than all of it is told so: it would never fit.
 func TestManySmallElements(t *testing.T) {
 	h := New(Options{Limits: web.Limits{Memory: 10 << 20}})
 	objects, numbers := strings.Repeat("{},", 100_000)+"{}", strings.Repeat("0,", 100_000)+"0"
@@ -37,7 +38,7 @@ func TestManySmallElements(t *testing.T) {
 		q.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, q)
-		if w.Code != 503 || !strings.Contains(w.Body.String(), "max_body_memory") {
+		if w.Code != 413 || !strings.Contains(w.Body.String(), "max_body_memory") {
 			t.Errorf("%s: %d %s", to, w.Code, w.Body)
 		}
 	}
