@@ -95,17 +95,13 @@ func (q *Request) HoldValues(n int64) error {
 	return q.Hold(more)
 }
 
-// ReleaseParsed gives that memory back before the answer is sent, which may be much later.
-func (q *Request) ReleaseParsed() {
-	_ = q.Hold(-q.parsed)
-	q.parsed = 0
-}
-
-// release gives the memory of a request back.
-func (q *Request) release() {
+// Release gives the memory of the body back. It is called when nothing of the body is in use any more, which may be
+// long before the answer.
+func (q *Request) Release() {
 	if q.budget != nil {
 		q.budget.taken.Add(-q.held)
 	}
+	q.held, q.parsed = 0, 0
 }
 
 // checkDepth refuses JSON that is nested deeper than a request's may be. It reads no further than that, and leaves

@@ -117,7 +117,7 @@ func TestHoldParsed(t *testing.T) {
 			t.Errorf("%s: %v, %d bytes", c.text, err, q.budget.taken.Load())
 		}
 	}
-	if q.ReleaseParsed(); q.budget.taken.Load() != 0 {
+	if q.Release(); q.budget.taken.Load() != 0 {
 		t.Errorf("%d bytes are held", q.budget.taken.Load())
 	}
 }
