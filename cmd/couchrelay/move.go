@@ -226,7 +226,7 @@ func (m *move) exportAll() error {
 		return m.copyThere(names)
 	}
 	if err := m.giveBack(names); err != nil {
-		return fmt.Errorf("the jobs here are held, and the replications may run nowhere until this is done: %w", err)
+		return fmt.Errorf("the jobs here may be held, and run nowhere until this is done: %w", err)
 	}
 	m.say("given back: the CouchDB runs the replications; the jobs here stay held")
 	return nil

@@ -55,7 +55,7 @@ func (serveCommand) Help() string {
 
 func (s *serveCommand) Run() error {
 	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP) // from the beginning: without that one ends the process
+	signal.Notify(hangups, syscall.SIGHUP) // which would end the process until then
 	defer signal.Stop(hangups)
 	layers, err := s.load()
 	if err != nil {
