@@ -1,6 +1,7 @@
 package couchdb
 
 import (
+	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -40,6 +41,39 @@ func TestManySmallElements(t *testing.T) {
 		h.ServeHTTP(w, q)
 		if w.Code != 413 || !strings.Contains(w.Body.String(), "max_body_memory") {
 			t.Errorf("%s: %d %s", to, w.Code, w.Body)
+		}
+	}
+}
+
+// TestManyElementsTogether: what stays of the elements of a bulk request counts for all of them, though each is parsed
+// by itself.
+func TestManyElementsTogether(t *testing.T) {
+	revs, stubs := strings.Repeat(`"1-a",`, 10_000), &strings.Builder{}
+	for i := range 40_000 {
+		fmt.Fprintf(stubs, `"%d":{"stub":true},`, i)
+	}
+	asked := strings.Repeat(`{"id":"a","rev":"1-a","atts_since":[`+revs+`"1-a"]},`, 30)
+	edits := strings.Repeat(`{"_id":"a","_attachments":{`+stubs.String()+`"x":{"stub":true}}},`, 20)
+	for to, c := range map[string]struct {
+		memory int64
+		body   string
+	}{
+		"/db/_bulk_get":  {10 << 20, `{"docs":[` + asked + `{}]}`},
+		"/db/_bulk_docs": {120 << 20, `{"docs":[` + edits + `{}]}`},
+	} {
+		q := httptest.NewRequestWithContext(t.Context(), "POST", to, strings.NewReader(c.body))
+		q.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		func() {
+			defer func() {
+				if recover() != nil { // there is no store
+					t.Errorf("%s: the body of %d bytes fits", to, len(c.body))
+				}
+			}()
+			New(Options{Limits: web.Limits{Memory: c.memory}}).ServeHTTP(w, q)
+		}()
+		if w.Code != 413 {
+			t.Errorf("%s: %d %.200s", to, w.Code, w.Body)
 		}
 	}
 }
