@@ -165,6 +165,9 @@ var shared = []string{"admins", "jwt_keys", "replicator", "replicator.shares"}
 func (c *Config) Set(section, name, value string) error {
 	switch section {
 	case "admins":
+		if value == Masked {
+			return fmt.Errorf("[admins] %s: %s stands for a password that is not shown", name, Masked)
+		}
 		c.Admins[name] = value
 		return nil
 	case "jwt_keys":

@@ -137,6 +137,7 @@ func TestMistakes(t *testing.T) {
 		"[replicator":                                          "line 1: a section is [name]",
 		"[]":                                                   "line 1: a section is [name]",
 		"[admins]\n\nadm s3cret":                               "line 3: neither [section] nor key = value nor a comment",
+		"[admins]\nadm = *****":                                "adm: ***** stands for a password",
 		"[admins]\n= s3cret":                                   "line 2: neither [section] nor key = value nor a comment",
 	} {
 		if _, err := load(t, text); err == nil || !strings.Contains(err.Error(), want) ||

@@ -296,6 +296,7 @@ func TestFindRevAtItsPlace(t *testing.T) {
 		for answer, found := range map[string]bool{
 			fmt.Sprintf(row, "5", "a"):        true,
 			fmt.Sprintf(row, "7", "b"):        true,
+			fmt.Sprintf(row, `"6:2"`, "b"):    true, // Sync Gateway, of a channel that was opened later
 			fmt.Sprintf(row, "5", "b"):        false,
 			`{"results":[],"last_seq":3}`:     false,
 			`{"results":[],"last_seq":"4-x"}`: false,

@@ -34,8 +34,8 @@ func (p *Pair) keepsPlace(ctx context.Context, n int64, id string) (bool, *peer.
 	}
 	var said struct {
 		Results []struct {
-			ID  string      `json:"id"`
-			Seq json.Number `json:"seq"`
+			ID  string          `json:"id"`
+			Seq json.RawMessage `json:"seq"` // of any type, as that of any row
 		} `json:"results"`
 	}
 	if f := a.readJSON(maxSmall, &said); f != nil {

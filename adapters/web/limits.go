@@ -38,8 +38,13 @@ func (l Limits) orDefault() Limits {
 // budget is the memory of a router for bodies.
 type budget struct{ taken atomic.Int64 }
 
-var errBusy = &Error{http.StatusServiceUnavailable, "service_unavailable",
-	"the bodies of other requests take all the memory that there is for bodies ([limits] max_body_memory)"}
+var (
+	errBusy = &Error{http.StatusServiceUnavailable, "service_unavailable",
+		"the bodies of other requests take all the memory that there is for bodies ([limits] max_body_memory)"}
+	// errNeverFits answers a body that would be too large at any time.
+	errNeverFits = tooLarge("what the body is made into takes more than all the memory that there is for bodies " +
+		"([limits] max_body_memory)")
+)
 
 // rationed is a body that takes memory for what is read, as long as there is some.
 type rationed struct {
@@ -49,8 +54,8 @@ type rationed struct {
 
 func (r rationed) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
-	if busy := r.q.Hold(int64(n)); busy != nil {
-		return 0, busy
+	if full := r.q.Hold(int64(n)); full != nil {
+		return 0, full
 	}
 	return n, err
 }
@@ -58,10 +63,14 @@ func (r rationed) Read(p []byte) (int, error) {
 // Hold takes memory for what a body is made into, until the answer is sent, as long as there is some.
 func (q *Request) Hold(bytes int64) error {
 	q.held += bytes
-	if b := q.budget; b != nil && b.taken.Add(bytes) > q.Limits.Memory {
-		return errBusy
+	b := q.budget
+	switch {
+	case b == nil || b.taken.Add(bytes) <= q.Limits.Memory:
+		return nil
+	case q.held > q.Limits.Memory:
+		return errNeverFits
 	}
-	return nil
+	return errBusy
 }
 
 // perValue is about how many bytes of memory a value takes once the text is parsed in which it had two bytes.
@@ -86,17 +95,13 @@ func (q *Request) HoldValues(n int64) error {
 	return q.Hold(more)
 }
 
-// ReleaseParsed gives that memory back before the answer is sent, which may be much later.
-func (q *Request) ReleaseParsed() {
-	_ = q.Hold(-q.parsed)
-	q.parsed = 0
-}
-
-// release gives the memory of a request back.
-func (q *Request) release() {
+// Release gives the memory of the body back. It is called when nothing of the body is in use any more, which may be
+// long before the answer.
+func (q *Request) Release() {
 	if q.budget != nil {
 		q.budget.taken.Add(-q.held)
 	}
+	q.held, q.parsed = 0, 0
 }
 
 // checkDepth refuses JSON that is nested deeper than a request's may be. It reads no further than that, and leaves

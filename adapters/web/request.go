@@ -163,8 +163,8 @@ func ReadError(err error) error {
 	if over := (*http.MaxBytesError)(nil); errors.As(err, &over) {
 		return TooLarge(over.Limit)
 	}
-	if errors.Is(err, errBusy) {
-		return errBusy
+	if answer, is := errors.AsType[*Error](err); is {
+		return answer
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return errBodyLate

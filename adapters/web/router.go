@@ -87,7 +87,7 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		q.Limits = r.Limits()
 	}
 	q.Limits = q.Limits.orDefault()
-	defer q.release()
+	defer q.Release()
 	h.Set("Server", "couchrelay")
 	h.Set("X-Couch-Request-ID", q.ID)
 	h.Set("X-CouchDB-Body-Time", "0")

@@ -122,7 +122,10 @@ func (r *remote) fetch(method, path string, query url.Values, body any) ([]byte,
 	return read(q, resp, raw)
 }
 
-var errLongAnswer = errors.New("the answer is too long")
+var (
+	errLongAnswer  = errors.New("the answer is too long")
+	errLongRequest = errors.New("the request is too long")
+)
 
 // readAtMost reads an answer, unless it is longer than some bytes.
 func readAtMost(body io.Reader, most int64) ([]byte, error) {
@@ -263,6 +266,8 @@ func read(q *http.Request, resp *http.Response, raw []byte) ([]byte, error) {
 	case resp.StatusCode >= 300 && resp.StatusCode < 400:
 		return nil, fmt.Errorf("%s redirects to %q: name the service itself with --server",
 			q.URL.Redacted(), resp.Header.Get("Location"))
+	case err != nil && resp.StatusCode == http.StatusRequestEntityTooLarge: // of a proxy
+		return nil, fmt.Errorf("%w: %s answers %s", errLongRequest, q.URL.Redacted(), resp.Status)
 	case err != nil:
 		return nil, fmt.Errorf("%s answers %s with %q, no JSON: is it a couchrelay?",
 			q.URL.Redacted(), resp.Status, resp.Header.Get("Content-Type"))

@@ -395,7 +395,7 @@ func TestReloadKeepsAnAdmin(t *testing.T) {
 	}
 }
 
-// TestKeysThatChangeTogether: keys of which each alone would be refused can be set at once.
+// TestKeysThatChangeTogether: keys of which each alone would be refused can be set, and taken back, at once.
 func TestKeysThatChangeTogether(t *testing.T) {
 	r := newRig(t)
 	if status, reason := r.setting("PUT", "replicator/min_backoff_penalty_sec", `"9999999"`); status != 400 ||
@@ -411,6 +411,15 @@ func TestKeysThatChangeTogether(t *testing.T) {
 	if status, text := r.setting("GET", "replicator/max_jobs", ""); text != `"500"` {
 		t.Errorf("half a change: %d %s", status, text)
 	}
+	// And taken back at once.
+	r.want(200, "PUT", configURL+"follow%20x", `{"url":"http://127.0.0.1:1","databases":"a"}`)
+	r.want(400, "DELETE", configURL+"follow%20x/url", "")
+	r.want(400, "DELETE", configURL+"follow%20x/databases", "")
+	r.want(200, "PUT", configURL+"follow%20x", `{"url":null,"databases":null}`)
+	if list := r.want(200, "GET", "_scheduler/follow", ""); list["total_rows"] != 0.0 {
+		t.Errorf("followed: %v", list)
+	}
+	r.want(404, "PUT", configURL+"replicator", `{"max_jobs":"7","connect_to":null}`)
 	// Two names of one setting.
 	r.want(200, "PUT", configURL+"replicator/health_threshold_sec", `"7"`)
 	if status, reason := r.setting("PUT", "replicator/health_threshold", `"8"`); status != 400 ||

@@ -222,17 +222,34 @@ func (m *move) exportAll() error {
 	if err != nil {
 		return err
 	}
-	takeOver := m.TakeOver && !m.DryRun
-	if takeOver {
-		for _, name := range names {
-			if err := m.hold(name, exportTo); err != nil {
-				return err
-			}
-		}
-		if err := m.await("the couchrelay", m.runningHere); err != nil {
+	if !m.TakeOver || m.DryRun {
+		return m.copyThere(names)
+	}
+	if err := m.giveBack(names); err != nil {
+		return fmt.Errorf("the jobs here may be held, and run nowhere until this is done: %w", err)
+	}
+	m.say("given back: the CouchDB runs the replications; the jobs here stay held")
+	return nil
+}
+
+// giveBack holds the jobs here, copies their documents and has the CouchDB run them.
+func (m *move) giveBack(names []string) error {
+	for _, name := range names {
+		if err := m.hold(name, exportTo); err != nil {
 			return err
 		}
 	}
+	if err := m.await("the couchrelay", m.runningHere); err != nil {
+		return err
+	}
+	if err := m.copyThere(names); err != nil {
+		return err
+	}
+	return m.startCouchDB()
+}
+
+// copyThere copies replicator databases to the CouchDB.
+func (m *move) copyThere(names []string) error {
 	for _, name := range names {
 		if !m.DryRun {
 			if err := m.create(&m.couch, name); err != nil {
@@ -243,17 +260,7 @@ func (m *move) exportAll() error {
 			return err
 		}
 	}
-	if err := m.checkRefused(); err != nil {
-		return fmt.Errorf("the jobs here are held, and the replications run nowhere until this is done: %w", err)
-	}
-	if !takeOver {
-		return nil
-	}
-	if err := m.startCouchDB(); err != nil {
-		return err
-	}
-	m.say("given back: the CouchDB runs the replications; the jobs here stay held")
-	return nil
+	return m.checkRefused()
 }
 
 // The reasons of holds begin with these.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -67,7 +68,8 @@ func (m *move) stopCouchDB(before maxJobs) error {
 	}
 	for path := range before {
 		if err := m.couch.into("PUT", path, nil, "0", nil); err != nil {
-			return err
+			return fmt.Errorf("the CouchDB's replicator may be stopped on some nodes, and their replications run "+
+				"nowhere until this is done: %w", err)
 		}
 	}
 	return m.await("the CouchDB", func() (int, error) {
@@ -142,8 +144,8 @@ func (m *move) startCouchDB() error {
 		}
 	}
 	if all.stopped() {
-		return errors.New("the documents are given back and the jobs here stay held, but the CouchDB runs none: its " +
-			"max_jobs is 0, and no import has set that; set [replicator] max_jobs of the CouchDB")
+		return errors.New("the documents are given back, but the CouchDB runs none: its max_jobs is 0, and no import " +
+			"has set that; set [replicator] max_jobs of the CouchDB")
 	}
 	return nil
 }

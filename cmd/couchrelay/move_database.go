@@ -110,7 +110,8 @@ func (m *move) copy(from, to *remote, path string, wanted []ref) (int, error) {
 
 func isTooLarge(err error) bool {
 	r, is := errors.AsType[*rejection](err)
-	return is && r.status == http.StatusRequestEntityTooLarge || errors.Is(err, errLongAnswer)
+	return is && r.status == http.StatusRequestEntityTooLarge ||
+		errors.Is(err, errLongAnswer) || errors.Is(err, errLongRequest)
 }
 
 func (m *move) copyAtOnce(from, to *remote, path string, wanted []ref) (int, error) {

@@ -318,17 +318,32 @@ func TestExportToStoppedCouchDB(t *testing.T) {
 	}
 }
 
+// TestExportThatBreaksOff: an export that fails once the jobs here are held says that they run on no side now.
+func TestExportThatBreaksOff(t *testing.T) {
+	t.Parallel()
+	_, r := pairToMove(t)
+	couch := httptest.NewServer(&clusterToMove{uuid: "0123456789abcdef", refuse: "/_replicator"})
+	defer couch.Close()
+	said, err := r.shift(&rig{url: strings.Replace(couch.URL, "://", "://adm:pass@", 1)}, false, takeOver)
+	if err == nil || !strings.Contains(err.Error(), "run nowhere") {
+		t.Errorf("export: %v\n%s", err, said)
+	}
+	if holds := r.want(200, "GET", "_scheduler/holds", ""); holds["total_rows"] != 1.0 {
+		t.Errorf("held: %v", holds)
+	}
+}
+
 // clusterToMove plays a CouchDB without replications of two nodes that have other settings.
 type clusterToMove struct {
 	uuid   string
 	jobs   map[string]string // max_jobs, by the path
-	refuse string            // a path that cannot be changed
+	refuse string            // a path that cannot be written
 }
 
 func (c *clusterToMove) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	var answer any = []string{}
 	switch _, is := c.jobs[q.URL.Path]; {
-	case is && q.Method == "PUT" && q.URL.Path == c.refuse:
+	case q.Method == "PUT" && q.URL.Path == c.refuse:
 		w.WriteHeader(500)
 		answer = object{"error": "internal"}
 	case is && q.Method == "PUT":
@@ -359,7 +374,8 @@ func TestMoveOfCluster(t *testing.T) {
 			c := &clusterToMove{uuid: "0123456789abcdef", jobs: maps.Clone(before), refuse: broken}
 			server := httptest.NewServer(c)
 			couch := &rig{url: strings.Replace(server.URL, "://", "://adm:pass@", 1)}
-			if _, err := r.shift(couch, true, takeOver); (err == nil) != (broken == "") {
+			_, err := r.shift(couch, true, takeOver)
+			if (err == nil) != (broken == "") || err != nil && !strings.Contains(err.Error(), "run nowhere") {
 				t.Errorf("%v, %s broken: %v", before, broken, err)
 			}
 			c.refuse = ""

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -108,7 +109,7 @@ func TestReloadTellsWhatItSkips(t *testing.T) {
 }
 
 // TestReloadOfAnEmptyFile: an editor may empty a file before it writes it. A reload then changes nothing, unless the
-// file was empty before.
+// file was empty before. A local file that is removed takes its settings with it, as the error says.
 func TestReloadOfAnEmptyFile(t *testing.T) {
 	const some = "[couchdb]\nmaintenance_mode = nolb\n"
 	for _, c := range []struct{ before, after, local, localAfter, want string }{
@@ -146,6 +147,12 @@ func TestReloadOfAnEmptyFile(t *testing.T) {
 		err := r.svc.ReloadConfig(t.Context())
 		if c.want == "" && err != nil || c.want != "" && !strings.Contains(fmt.Sprint(err), c.want) {
 			t.Errorf("%+v: %v", c, err)
+		}
+		if !strings.Contains(fmt.Sprint(err), "remove it to mean it") {
+			continue
+		}
+		if err := errors.Join(os.Remove(local), r.svc.ReloadConfig(t.Context())); err != nil {
+			t.Errorf("%+v, removed: %v", c, err)
 		}
 	}
 }

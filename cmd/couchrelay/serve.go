@@ -54,6 +54,9 @@ func (serveCommand) Help() string {
 }
 
 func (s *serveCommand) Run() error {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP) // which would end the process until then
+	defer signal.Stop(hangups)
 	layers, err := s.load()
 	if err != nil {
 		return err
@@ -94,7 +97,7 @@ func (s *serveCommand) Run() error {
 	}
 	ended := make(chan struct{})
 	defer close(ended)
-	go s.reload(ctx, ended, svc, logger)
+	go reload(ctx, hangups, ended, svc, logger)
 	return serve(ctx, stop, svc, doors, logger, func() error {
 		fmt.Printf("couchrelay %s serves %s (jobs in %s, server uuid %s)\n", version, doors, s.Store, svc.uuid)
 		if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
@@ -137,10 +140,7 @@ func (s *serveCommand) record(logger *slog.Logger) (*eventlog.Writer, error) {
 
 // reload reads the configuration again at every SIGHUP, until ended is closed. A faulty configuration is
 // logged and changes nothing. While the service is not prepared, reload waits.
-func (s *serveCommand) reload(ctx context.Context, ended <-chan struct{}, svc *service, logger *slog.Logger) {
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	defer signal.Stop(hup)
+func reload(ctx context.Context, hangups <-chan os.Signal, ended <-chan struct{}, svc *service, logger *slog.Logger) {
 	select {
 	case <-ended:
 		return
@@ -150,7 +150,7 @@ func (s *serveCommand) reload(ctx context.Context, ended <-chan struct{}, svc *s
 		select {
 		case <-ended:
 			return
-		case <-hup:
+		case <-hangups:
 		}
 		if err := svc.ReloadConfig(ctx); err != nil {
 			logger.Error("reload_failed", "error", err)

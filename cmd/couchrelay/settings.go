@@ -63,14 +63,14 @@ func readLayers(files config.Config, path string, last func(*config.Config) erro
 // emptied is the error of a file that has become empty. An editor may empty a file before it writes it, and without
 // require_valid_user and endpoint_deny the service would be open meanwhile.
 func (l layers) emptied(before layers) error {
-	const advice = "; the configuration stays as it is; send SIGHUP once the file is written, or restart to mean it"
+	const advice = "; the configuration stays as it is; send SIGHUP once the file is written, or "
 	for _, path := range l.files.Empty {
 		if !slices.Contains(before.files.Empty, path) {
-			return fmt.Errorf("configuration %s: has no section any more%s", path, advice)
+			return fmt.Errorf("configuration %s: has no section any more%srestart to mean it", path, advice)
 		}
 	}
 	if l.local != nil && len(l.local) == 0 && len(before.local) > 0 {
-		return fmt.Errorf("local configuration %s: has no setting any more%s", l.path, advice)
+		return fmt.Errorf("local configuration %s: has no setting any more%sremove it to mean it", l.path, advice)
 	}
 	return nil
 }

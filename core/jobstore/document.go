@@ -120,7 +120,10 @@ func writeDocs(
 	if err != nil {
 		return nil, err
 	}
-	for _, done := range written {
+	for i, done := range written {
+		if edits[i].Kept {
+			accepted[done.ID] = nil
+		}
 		if done.Changed && !done.Loses && !exempt(done.ID) {
 			if err := w.follow(done.ID, accepted[done.ID], now); err != nil {
 				return nil, err

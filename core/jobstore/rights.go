@@ -39,8 +39,9 @@ func (w *writing) judge(rep, before *spec.Replication, wrote bool) {
 }
 
 // believes reports whether a job may have the rights of the owner that its document names. What a server admin writes
-// is believed, but not a branch of somebody else that wins once the admin has deleted another one. An admin of the
-// database can name any owner, others have no rights to give, and an order leaves what there was.
+// is believed, but not a branch of somebody else that wins once the admin has deleted another one, nor a body that the
+// admin has copied, or attached a file to, unless the job stays as it was. An admin of the database can name any owner,
+// others have no rights to give, and an order leaves what there was.
 func (w *writing) believes(rep, before *spec.Replication, wrote bool) bool {
 	switch {
 	case w.db.Follows != "":
@@ -48,7 +49,14 @@ func (w *writing) believes(rep, before *spec.Replication, wrote bool) bool {
 	case w.by.order:
 		return before != nil && before.Owner == rep.Owner
 	}
-	return wrote && w.by.ofServer()
+	return w.by.ofServer() && (wrote || before != nil && before.Owner == rep.Owner && sameWork(before, rep))
+}
+
+// sameWork reports whether a document asks for what its job does.
+func sameWork(job, document *spec.Replication) bool {
+	asked := *document
+	asked.User.Admin = job.User.Admin
+	return spec.Equal(job, &asked)
 }
 
 // rejudge has the replication of a job that is over, and stays so, be that of its edited document: an order may run it

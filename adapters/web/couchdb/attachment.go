@@ -298,7 +298,7 @@ func (q *request) putAttachment() error {
 	} else {
 		d.Attachments = append(d.Attachments, a)
 	}
-	w, err := q.updateOne(docs.Edit{Document: *d, Token: newToken()})
+	w, err := q.updateOne(docs.Edit{Document: *d, Kept: true, Token: newToken()})
 	if err != nil {
 		return err
 	}
@@ -349,7 +349,7 @@ func (q *request) deleteAttachment() error {
 	if d.Ancestors = nil; rev.IsZero() {
 		d.Rev = revtree.Rev{} // the client has to name the revision that it changes
 	}
-	w, err := q.updateOne(docs.Edit{Document: *d, Token: newToken()})
+	w, err := q.updateOne(docs.Edit{Document: *d, Kept: true, Token: newToken()})
 	if err != nil {
 		return err
 	}

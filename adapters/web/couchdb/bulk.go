@@ -106,9 +106,13 @@ func (t *together) hold(q *request, raw []byte) error {
 	return q.HoldValues(t.values)
 }
 
-// perElement is about how many bytes of memory an element of a bulk request takes besides its text, of which it may
-// have two bytes.
-const perElement = 500
+// Of each element of a bulk request there stay about as many bytes of memory besides its text, of which it may have two
+// bytes: perElement, and more for the revisions that it names besides its own and for attachments.
+const (
+	perElement    = 500
+	perRevision   = 60
+	perAttachment = 300
+)
 
 var errNoArray = web.BadRequest("`docs` parameter must be an array.")
 
@@ -175,6 +179,9 @@ func (q *request) parseBulk(body []byte) (edits []docs.Edit, uploads []*docs.Upl
 					return err
 				}
 				doc, err := q.parse(raw)
+				if err == nil {
+					err = q.Hold(perRevision*int64(len(doc.Ancestors)) + perAttachment*int64(len(doc.Attachments)))
+				}
 				if err != nil {
 					return err
 				}
@@ -355,7 +362,7 @@ func (q *request) bulkGet() error {
 			}
 			w, err := parseWanted(raw)
 			wanted = append(wanted, w)
-			return err
+			return cmp.Or(err, q.Hold(perRevision*int64(len(w.since))))
 		})
 	})
 	if err == nil && !given {

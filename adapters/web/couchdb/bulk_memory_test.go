@@ -1,6 +1,7 @@
 package couchdb
 
 import (
+	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -8,7 +9,8 @@ import (
 	"couchrelay/adapters/web"
 )
 
-// TestManySmallElements: what a body is made into counts as memory for bodies, which is many times the text.
+// TestManySmallElements: what a body is made into counts as memory for bodies, which is many times the text. A body
+// that needs more than all of it is told so: it would never fit.
 func TestManySmallElements(t *testing.T) {
 	h := New(Options{Limits: web.Limits{Memory: 10 << 20}})
 	objects, numbers := strings.Repeat("{},", 100_000)+"{}", strings.Repeat("0,", 100_000)+"0"
@@ -37,8 +39,41 @@ func TestManySmallElements(t *testing.T) {
 		q.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, q)
-		if w.Code != 503 || !strings.Contains(w.Body.String(), "max_body_memory") {
+		if w.Code != 413 || !strings.Contains(w.Body.String(), "max_body_memory") {
 			t.Errorf("%s: %d %s", to, w.Code, w.Body)
+		}
+	}
+}
+
+// TestManyElementsTogether: what stays of the elements of a bulk request counts for all of them, though each is parsed
+// by itself.
+func TestManyElementsTogether(t *testing.T) {
+	revs, stubs := strings.Repeat(`"1-a",`, 10_000), &strings.Builder{}
+	for i := range 40_000 {
+		fmt.Fprintf(stubs, `"%d":{"stub":true},`, i)
+	}
+	asked := strings.Repeat(`{"id":"a","rev":"1-a","atts_since":[`+revs+`"1-a"]},`, 30)
+	edits := strings.Repeat(`{"_id":"a","_attachments":{`+stubs.String()+`"x":{"stub":true}}},`, 20)
+	for to, c := range map[string]struct {
+		memory int64
+		body   string
+	}{
+		"/db/_bulk_get":  {10 << 20, `{"docs":[` + asked + `{}]}`},
+		"/db/_bulk_docs": {120 << 20, `{"docs":[` + edits + `{}]}`},
+	} {
+		q := httptest.NewRequestWithContext(t.Context(), "POST", to, strings.NewReader(c.body))
+		q.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		func() {
+			defer func() {
+				if recover() != nil { // there is no store
+					t.Errorf("%s: the body of %d bytes fits", to, len(c.body))
+				}
+			}()
+			New(Options{Limits: web.Limits{Memory: c.memory}}).ServeHTTP(w, q)
+		}()
+		if w.Code != 413 {
+			t.Errorf("%s: %d %.200s", to, w.Code, w.Body)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func copyDocument(q *request) error {
 		twin.Attachments = append(twin.Attachments, a)
 	}
 	q.Note("to", id)
-	return q.putEdit(http.StatusCreated, docs.Edit{Document: twin, Token: newToken()})
+	return q.putEdit(http.StatusCreated, docs.Edit{Document: twin, Kept: true, Token: newToken()})
 }
 
 // copied is a reader that keeps the error with which it ended.

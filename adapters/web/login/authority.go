@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
 	"sync"
@@ -166,6 +167,9 @@ func (l *Login) send(s *settings, q *web.Request, r *http.Request) (said, error)
 	ctx, cancel := context.WithTimeout(q.Context(), s.Couch.Wait)
 	defer cancel()
 	r.Header.Set("Accept", "application/json")
+	if client, _, err := net.SplitHostPort(q.RemoteAddr); err == nil {
+		r.Header.Set("X-Forwarded-For", client) // else its delays after wrong passwords are those of all clients
+	}
 	answer, err := k.client.Do(r.WithContext(ctx))
 	if err == nil {
 		defer answer.Body.Close()

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -101,6 +103,28 @@ func TestAuthority(t *testing.T) {
 	r.want("GET /who", 200, nobody)
 	if a.asked.Load() != before {
 		t.Error("asks without a login")
+	}
+}
+
+// TestAuthorityHearsOfClients: the CouchDB delays answers after wrong passwords by the address of the client, which it
+// is told. What the client says of that itself does not count.
+func TestAuthorityHearsOfClients(t *testing.T) {
+	a := newAuthority(t)
+	var told []string
+	a.says(func(w http.ResponseWriter, q *http.Request) {
+		told = append(told, q.Method+" "+strings.Join(q.Header.Values("X-Forwarded-For"), ","))
+		w.Header().Set("Set-Cookie", "AuthSession="+goodCookie)
+		fmt.Fprint(w, `{"ok":true,"userCtx":{"name":"ann","roles":[]},"name":"ann","roles":[]}`)
+	})
+	r := newRig(t, "couch_auth/url="+a.URL, "couch_auth/cache=0")
+	for _, from := range []string{"192.0.2.1:999", "[2001:db8::1]:999"} {
+		r.from, told = from, nil
+		r.want(`POST /_session {"name":"ann","password":"secret"}`, 200, `{"ok":true,"name":"ann","roles":[]}`,
+			"X-Forwarded-For", "198.51.100.7")
+		client, _, _ := net.SplitHostPort(from)
+		if want := []string{"GET " + client, "POST " + client}; !slices.Equal(told, want) {
+			t.Errorf("%s: told %q, want %q", from, told, want)
+		}
 	}
 }
 

@@ -173,19 +173,15 @@ func (a configAPI) changeKey(q *web.Request, value *string) error {
 	return sendSettings(q, old[key].Value, old)
 }
 
-// putSection takes an object with new values, for keys that have to change together, and answers with the old ones.
+// putSection takes an object with new values, for keys that have to change together, and answers with the old ones. A
+// null takes a value back.
 func (a configAPI) putSection(q *web.Request) error {
 	var values map[string]*string
 	if err := readSetting(q, &values); err != nil {
 		return err
 	}
-	for key, value := range values {
-		if value == nil {
-			return web.BadRequest("%s: "+notString, key)
-		}
-	}
 	if len(values) == 0 {
-		return web.BadRequest("the body must be a JSON object of keys and values, which are strings")
+		return web.BadRequest("the body must be a JSON object of keys and values, which are strings or null")
 	}
 	old, err := a.changeConfig(q, values)
 	if err != nil {

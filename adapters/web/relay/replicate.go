@@ -28,7 +28,6 @@ func (s *service) replicate(q *web.Request) error {
 		return err
 	}
 	rep, err := spec.ParseRequest(body, s.Store.Config.Parse)
-	q.ReleaseParsed()
 	var mistake *spec.Error
 	if errors.As(err, &mistake) {
 		return &web.Error{Status: http.StatusBadRequest, Name: string(mistake.Kind), Reason: err.Error()}
@@ -62,8 +61,10 @@ func (s *service) replicate(q *web.Request) error {
 	if fields := described(rep.Unknown); fields != "" {
 		s.Logger.Warn("unknown_fields", "job", jobID, "user", q.User.Name, "fields", fields)
 	}
-	rec, err := s.wait(q, jobID, rep.Continuous, func(rec *jobstore.Record) bool {
-		return rec.State.Terminal() || rep.Continuous && rec.RepID != ""
+	continuous := rep.Continuous
+	q.Release() // nothing uses rep from here on, and the wait may take hours
+	rec, err := s.wait(q, jobID, continuous, func(rec *jobstore.Record) bool {
+		return rec.State.Terminal() || continuous && rec.RepID != ""
 	})
 	if err != nil {
 		return err
@@ -73,7 +74,7 @@ func (s *service) replicate(q *web.Request) error {
 		return web.NotFound("the replication was cancelled")
 	case rec.State == jobstore.Failed:
 		return failure(rec)
-	case rep.Continuous:
+	case continuous:
 		return q.SendJSON(http.StatusAccepted, started{true, rec.RepID})
 	}
 	return q.SendJSON(http.StatusOK, ended{true, rec.RefusedTotal(), jsontext.Value(rec.Result)})

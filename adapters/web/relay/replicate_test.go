@@ -8,10 +8,12 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"couchrelay/adapters/web"
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
@@ -145,4 +147,47 @@ type counting struct {
 func (c counting) Begin(ctx context.Context, o kv.Options) kv.Transaction {
 	c.begun.Add(1)
 	return c.Database.Begin(ctx, o)
+}
+
+// TestWaitingNeedsNoBody: a request that waits for its replication, maybe for hours, takes no memory for bodies from
+// others.
+func TestWaitingNeedsNoBody(t *testing.T) {
+	s := newService(t, func(o *Options) { o.Limits = func() web.Limits { return web.Limits{Memory: 150_000} } })
+	long := strings.Repeat("x", 100_000)
+	ask := func(ctx context.Context, source string) (answered string) {
+		body := `{"source":"http://h/` + source + `","target":"http://h/b","doc_ids":["` + long + `"]}`
+		r, err := http.NewRequestWithContext(ctx, "POST", s.URL+"/_replicate", strings.NewReader(body))
+		if err != nil {
+			t.Error(err)
+			return ""
+		}
+		r.Header.Set("Content-Type", "application/json")
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return ""
+		}
+		defer answer.Body.Close()
+		return answer.Status
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	var first sync.WaitGroup
+	first.Go(func() {
+		if answered := ask(ctx, "1"); answered != "" {
+			t.Errorf("the first is answered %s", answered)
+		}
+	})
+	for !strings.Contains(s.Text(s.Ask("GET /_scheduler/jobs")), `"total_rows":1,`) && t.Context().Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	answered := "not"
+	for end := time.Now().Add(3 * time.Second); answered != "" && time.Now().Before(end); {
+		short, leave := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		answered = ask(short, "2") // which may come before the first gives its memory back
+		leave()
+	}
+	if answered != "" {
+		t.Errorf("while it waits the second is answered %s", answered)
+	}
+	leave()
+	first.Wait()
 }

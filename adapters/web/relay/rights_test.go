@@ -3,9 +3,14 @@ package relay
 import (
 	"encoding/base64"
 	"encoding/json"
+	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"couchrelay/core/kv"
+	"couchrelay/core/spec"
 )
 
 // TestRights: the table gives away what docs/security.md says, and nothing else. TestWalk tells that routes keep to
@@ -80,5 +85,53 @@ func TestCursorNamesNoHiddenDocument(t *testing.T) {
 	}
 	if all["M"] != 0 || all["A"] != 1 {
 		t.Errorf("cursors name the hidden document: %v", all)
+	}
+}
+
+// TestFilesGiveNoRights: a server admin who attaches a file to a document, takes one away or copies the document has
+// not written its body, and does not answer for it. The admin's own jobs stay what they are.
+func TestFilesGiveNoRights(t *testing.T) {
+	s := newSite(t)
+	rights := func(doc string) (owner string, admin bool) {
+		rep, err := kv.Run(t.Context(), s.service.DB, func(tx kv.Tx) (*spec.Replication, error) {
+			return s.service.Store.Spec(tx, strings.TrimSuffix(s.jobs[0], "doc")+doc)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rep.Owner, rep.User.Admin
+	}
+	for i, c := range []struct {
+		who  rune
+		want string
+	}{{'D', ""}, {'A', "adm"}} {
+		doc := "files" + strconv.Itoa(i)
+		path := "/team%2F_replicator/" + doc
+		rev := func(w *httptest.ResponseRecorder) string {
+			var said struct{ Rev string }
+			if err := json.Unmarshal(w.Body.Bytes(), &said); err != nil {
+				t.Fatal(err)
+			}
+			return "?rev=" + said.Rev
+		}
+		body := `{"source":"http://h/` + doc + `","target":"http://h/b","owner":"adm"}`
+		at := rev(s.must(c.who, "PUT", path, body))
+		for _, method := range []string{"", "PUT", "DELETE"} {
+			if method != "" {
+				at = rev(s.must('A', method, path+"/file"+at, "text"))
+			}
+			if owner, admin := rights(doc); owner != c.want || admin != (c.want != "") {
+				t.Errorf("%c's document after %q of a file: owner %q, admin: %t", c.who, method, owner, admin)
+			}
+		}
+		q := s.request('A', "COPY", path, "")
+		q.Header.Set("Destination", doc+"copy")
+		w := httptest.NewRecorder()
+		if s.handler.ServeHTTP(w, q); w.Code != 201 {
+			t.Fatal(w.Code, w.Body)
+		}
+		if owner, admin := rights(doc + "copy"); owner != "" || admin {
+			t.Errorf("copy of %c's document: owner %q, admin: %t", c.who, owner, admin)
+		}
 	}
 }

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestHangupDuringStart: a SIGHUP that comes while the service starts does not end it. The configuration is read again
+// once the service is prepared.
+func TestHangupDuringStart(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "couchrelay.ini")
+	if err := syscall.Mkfifo(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	port := strconv.Itoa(freePort(t))
+	c := thisProgramWith("serve", "--config", file, "--store", filepath.Join(dir, "store"), "--port", port)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = c.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = c.Process.Kill()
+		<-ended
+	})
+	within := func(what string, do func() error) {
+		t.Helper()
+		done := make(chan error, 1)
+		go func() { done <- do() }()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+		case <-ended:
+			t.Fatalf("%s: the service has ended: %v", what, c.ProcessState)
+		case <-time.After(time.Minute):
+			t.Fatalf("%s: waits for ever", what)
+		}
+	}
+	configure := func(meanwhile func() error) func() error {
+		return func() error {
+			w, err := os.OpenFile(file, os.O_WRONLY, 0) // once the service reads it
+			if err != nil {
+				return err
+			}
+			defer w.Close()
+			if err := meanwhile(); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(w, "[log]\nlevel = info")
+			return err
+		}
+	}
+	within("the start", configure(func() error { return c.Process.Signal(syscall.SIGHUP) }))
+	within("an answer", func() error {
+		for {
+			answer, err := http.Get("http://127.0.0.1:" + port + "/_up")
+			if err == nil && answer.Body.Close() == nil && answer.StatusCode == http.StatusOK {
+				return nil
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+	within("the reload", configure(func() error { return nil }))
+}
