@@ -18,6 +18,8 @@ func TestArguments(t *testing.T) {
 		"run --seeds 0":             "--seeds 0: must be 1 or more",
 		"determinism --seeds 0":     "--seeds 0: must be 1 or more",
 		"faults --report --seeds 0": "--seeds 0: must be 1 or more",
+		"run --duration=-1s":        "--duration -1s: must not be negative",
+		"run --duration 1s":         "",
 		"run --seed 0":              "",
 		"run --seeds 1":             "",
 		"run a.txt":                 "",

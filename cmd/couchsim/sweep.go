@@ -155,6 +155,7 @@ type reproduceCommand struct {
 	File    string `arg:"" help:"Results that couchsim sweep or compare has written."`
 	Out     string `short:"o" placeholder:"FILE.jsonl" help:"Keep the new results here, also if they are the same."`
 	Workers int    `placeholder:"N" help:"Runs at once; one on each core unless told."`
+	Restart bool   `help:"Begin anew: replace results, and what an interrupted reproduce has left."`
 }
 
 func (c *reproduceCommand) Run() error {
@@ -173,7 +174,7 @@ func (c *reproduceCommand) Run() error {
 	if out == "" {
 		out = strings.TrimSuffix(c.File, ".jsonl") + ".reproduced.jsonl"
 	}
-	command := sweepCommand{Workers: c.Workers, replace: c.Out == ""}
+	command := sweepCommand{Workers: c.Workers, Restart: c.Restart, replace: c.Out == ""}
 	is, err := command.play(plan, out)
 	if err != nil {
 		return err
