@@ -62,7 +62,7 @@ func (r *Results) Differences(was *Results) []string {
 	if len(list) > 0 {
 		return list // summaries follow from runs
 	}
-	for i, is := range r.Summaries {
+	for i, is := range r.Summaries[:min(len(r.Summaries), len(was.Summaries))] {
 		for _, name := range names {
 			a, b := is.Metrics[name].words(), was.Summaries[i].Metrics[name].words()
 			if a != b {
