@@ -179,12 +179,12 @@ func TestShortPages(t *testing.T) {
 
 // TestExplained: what is not known is not told as a number.
 func TestExplained(t *testing.T) {
+	const account = `{"account":{"name":"a","shares":9,"jobs":2,"policy":`
 	for text, want := range map[string]string{
 		`{"position":7}`: "7 among the ready jobs",
-		`{"position":10001,"ahead_bounded":true}`:                                           "10,001 or later among the ready jobs",
-		`{"account":{"name":"a","policy":"tags","shares":9,"jobs":2,"usage_seconds":null}}`: "a: 2 jobs, 9 shares (tags)",
-		`{"account":{"name":"a","policy":"fairshare","shares":9,"jobs":2,"usage_seconds":0}}`: "a: 2 jobs, 9 shares " +
-			"(fairshare), 0 s recent use of slots",
+		`{"position":10001,"ahead_bounded":true}`:   "10,001 or later among the ready jobs",
+		account + `"tags","usage_seconds":null}}`:   "a: 2 jobs, 9 shares (tags)",
+		account + `"fairshare","usage_seconds":0}}`: "a: 2 jobs, 9 shares (fairshare), 0 s recent use of slots",
 	} {
 		e := &explained{}
 		if err := json.Unmarshal([]byte(text), e); err != nil {

@@ -36,8 +36,8 @@ func newUpsets(now, every time.Duration, outages []workload.Outage) upsets {
 
 func (u *upsets) add(at time.Duration) { u.times = append(u.times, at) }
 
-// lookAtLags notes the lag of every account. One that may be due to rounding is none: with a single account all are, and
-// settings would differ in nothing else.
+// lookAtLags notes the lag of every account. One that may be due to rounding is none: with a single account all are,
+// and settings would differ in nothing else.
 func (m *Meter) lookAtLags() {
 	u := &m.upsets
 	before := &u.lags[len(u.spread)%recent]
