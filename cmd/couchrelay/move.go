@@ -77,9 +77,8 @@ func (m *move) run(w *window, in bool) error {
 	if _, has := couch.User.Password(); !has {
 		couch.User = url.UserPassword(couch.User.Username(), os.Getenv("COUCHDB_PASSWORD"))
 	}
-	if here, err := url.Parse(m.Server); err == nil && here.Host == couch.Host {
-		return misused(fmt.Errorf("the CouchDB and the service are both %s: one of them must be another server",
-			couch.Host))
+	if same := redacted(m.CouchDB); same == redacted(m.Server) {
+		return misused(fmt.Errorf("the CouchDB and the service are both %s: one of them must be another server", same))
 	}
 	m.couch = remote{Server: couch.String(), Timeout: m.Timeout}
 	if err := m.sameUUID(in); err != nil {

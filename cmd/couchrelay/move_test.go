@@ -147,7 +147,7 @@ func TestMistakesInMoves(t *testing.T) {
 		"http://couch:5984":  "must be a URL with an admin",
 		"http://127.0.0.1:1": "must be a URL with an admin",
 
-		"http://adm@127.0.0.1:1/": "the CouchDB and the service are both 127.0.0.1:1",
+		"http://adm@127.0.0.1:1/": "the CouchDB and the service are both http://127.0.0.1:1:",
 	} {
 		m := move{CouchDB: url, remote: remote{Server: "http://127.0.0.1:1", Timeout: time.Second}}
 		if err := m.run(&window{to: &bytes.Buffer{}}, true); err == nil || !strings.Contains(err.Error(), want) {
