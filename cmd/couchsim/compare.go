@@ -14,6 +14,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"couchrelay/sim/metrics"
 	"couchrelay/sim/sweep"
 )
 
@@ -110,6 +111,9 @@ func (c *compareCommand) playSets() (*sweep.Results, error) {
 		return nil, errors.New("--set KEY=VALUE must be given: once to compare with what the experiment says, " +
 			"or for each side")
 	}
+	if err := c.checkMetrics(); err != nil {
+		return nil, err
+	}
 	e, err := sweep.Load(c.File)
 	if err != nil {
 		return nil, err
@@ -146,6 +150,18 @@ var usual = []string{
 	"run-length-p50", "bounded-slowdown-p*", "freshness-p50", "freshness-p99", "full-turn-mean", "starts",
 	"rotations",
 	"startup-share", "lost-work", "utilisation", "idle-while-waiting", "throughput", "completed",
+}
+
+// checkMetrics refuses names that no metric has before runs are played, which may take hours.
+func (c *compareCommand) checkMetrics() error {
+	for _, p := range c.Metrics {
+		name, _, _ := strings.Cut(p, "/") // ACCOUNT
+		fits := func(d metrics.Definition) bool { is, err := filepath.Match(name, d.Name); return is && err == nil }
+		if !slices.ContainsFunc(metrics.Definitions, fits) {
+			return fmt.Errorf("--metrics %s: no metric has such a name", p)
+		}
+	}
+	return nil
 }
 
 // wanted keeps the differences of metrics that are to be shown.

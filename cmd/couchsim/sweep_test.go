@@ -161,7 +161,7 @@ func TestRefusedComparisons(t *testing.T) {
 		"--pareto and --sensitivity are for results":    {File: "tiny.ini", Pareto: []string{"starts"}},
 		"of results, --set must be given twice or more": {File: results, Set: []string{"1"}},
 		"--set 7: must be KEY=VALUE":                    {File: results, Set: []string{"1", "7"}},
-		"--out and --workers are for experiments":       {File: results, Set: []string{"1", "2"}, Out: "x"},
+		"--out, --workers and --restart are for experiments":       {File: results, Set: []string{"1", "2"}, Out: "x"},
 		"--metrics q*: no metric of that name": {File: results, Set: []string{"1", "2"},
 			Metrics: []string{"q*"}},
 		"--pareto q: no such metric; known are": {File: results, Pareto: []string{"q"}},
@@ -255,5 +255,20 @@ func TestOtherSummaries(t *testing.T) {
 	}
 	if err := (&reproduceCommand{File: results}).Run(); err != status(1) {
 		t.Errorf("reproduced: %v", err)
+	}
+}
+
+// TestNoSuchMetric: a name that no metric has is refused before anything is played.
+func TestNoSuchMetric(t *testing.T) {
+	for _, name := range []string{"nosuch", "wait-[", "turnaround", "share-error/_replicator"} {
+		c := compareCommand{File: "none.ini", Set: []string{"max_churn=1"}, Metrics: []string{"wait-*", name}}
+		if _, err := c.playSets(); err == nil || !strings.HasPrefix(err.Error(), "--metrics "+name+": no metric has") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, name := range []string{"*", "starts", "share/_replicator", "wait-*/*"} {
+		if err := (&compareCommand{Metrics: []string{name}}).checkMetrics(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
