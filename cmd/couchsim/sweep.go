@@ -119,6 +119,8 @@ func roughly(d time.Duration) string {
 	switch {
 	case d < time.Minute:
 		return "a minute, or less"
+	case d < 90*time.Second:
+		return "a minute"
 	case d < 2*time.Hour:
 		return fmt.Sprintf("%.0f minutes", d.Minutes())
 	case d < 48*time.Hour:
