@@ -226,10 +226,18 @@ type sample struct {
 // series are samples of one window.
 type series []sample
 
-// add takes a sample in. Values that fall begin anew: a node, or a run, has started over.
+// late is by how much an answer may be told later than it was true, beside another one.
+const late = 10 * time.Second
+
+// add takes a sample in. Values that fall begin anew: a node, or a run, has started over. So do values of a node with
+// another start: a load balancer may have the nodes answer in turn.
 func (s series) add(at time.Time, value Counters) series {
-	if n := len(s); n > 0 && (value.Uptime < s[n-1].value.Uptime || value.Docs < s[n-1].value.Docs) {
-		s = nil
+	if n := len(s); n > 0 {
+		last := s[n-1]
+		moved := time.Duration((value.Uptime-last.value.Uptime)*float64(time.Second)) - at.Sub(last.at)
+		if value.Uptime < last.value.Uptime || value.Docs < last.value.Docs || value.Uptime > 0 && moved.Abs() > late {
+			s = nil
+		}
 	}
 	for len(s) > 1 && at.Sub(s[1].at) >= window {
 		s = s[1:]

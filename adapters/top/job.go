@@ -73,12 +73,20 @@ func (e *explained) facts() (list [][2]string) {
 		return nil
 	}
 	if a := e.Account; a != nil {
-		list = append(list, [2]string{"account", fmt.Sprintf("%s: %s jobs, %s shares (%s), %s recent use of slots",
-			terminal.Clean(a.Name), number(a.Jobs), number(a.Shares), terminal.Clean(a.Policy), rate(a.Usage)+" s")})
+		account := fmt.Sprintf("%s: %s jobs, %s shares (%s)", terminal.Clean(a.Name), number(a.Jobs), number(a.Shares),
+			terminal.Clean(a.Policy))
+		if a.Usage != nil {
+			account += fmt.Sprintf(", %s s recent use of slots", rate(*a.Usage))
+		}
+		list = append(list, [2]string{"account", account})
 	}
 	list = append(list, [2]string{"weight", number(e.Weight)}, [2]string{"due", text(e.Due)})
 	if e.Position != nil {
-		list = append(list, [2]string{"position", number(*e.Position) + " among the ready jobs"})
+		place := number(*e.Position)
+		if e.Bounded {
+			place += " or later"
+		}
+		list = append(list, [2]string{"position", place + " among the ready jobs"})
 	}
 	if e.Wait != nil {
 		list = append(list, [2]string{"waits", "about " + rate(*e.Wait) + " s more"})

@@ -98,7 +98,7 @@ func (m *Model) open(page string, now time.Time) []Effect {
 
 // choose asks for the rows of a filter that has changed.
 func (m *Model) choose(now time.Time) []Effect {
-	m.cursors, m.top, m.selected = nil, 0, ""
+	m.pages, m.top, m.selected = nil, 0, ""
 	return m.refresh(now)
 }
 
@@ -133,13 +133,13 @@ func (m *Model) pressInTable(key string, now time.Time) []Effect {
 		m.order()
 	case ">", "]":
 		if m.table.Cursor != "" && m.of == m.filter {
-			m.cursors = append(m.cursors, m.table.Cursor)
+			m.pages = append(m.pages, page{m.table.Cursor, m.first() + len(m.table.Jobs)})
 			m.table.Cursor, m.top, m.selected = "", 0, ""
 			return m.refresh(now)
 		}
 	case "<", "[":
-		if n := len(m.cursors); n > 0 {
-			m.cursors, m.top, m.selected = m.cursors[:n-1], 0, ""
+		if n := len(m.pages); n > 0 {
+			m.pages, m.top, m.selected = m.pages[:n-1], 0, ""
 			return m.refresh(now)
 		}
 	case "/":

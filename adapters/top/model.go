@@ -88,7 +88,21 @@ type wish struct {
 	filter  Filter
 	sort    string
 	reverse bool
-	cursors []string // of the pages before this one, and this one's
+	pages   []page // those behind the first one, up to this one
+}
+
+// page is where a page of rows begins.
+type page struct {
+	cursor string
+	first  int // rows before it, as they were then: a page may have fewer than PageRows
+}
+
+// first is how many rows are before this page.
+func (w *wish) first() int {
+	if n := len(w.pages); n > 0 {
+		return w.pages[n-1].first
+	}
+	return 0
 }
 
 // known is what answers have told.
@@ -189,8 +203,8 @@ func (w *wish) rowsRequest() Request {
 			q.Set(name, value)
 		}
 	}
-	if n := len(w.cursors); n > 0 {
-		q.Set("cursor", w.cursors[n-1])
+	if n := len(w.pages); n > 0 {
+		q.Set("cursor", w.pages[n-1].cursor)
 	}
 	return Request{What: "rows", Method: "GET", Path: path, Query: q}
 }

@@ -26,14 +26,15 @@ type explained struct {
 	Sentence string   `json:"sentence"`
 	Due      *string  `json:"due"`
 	Position *int64   `json:"position"`
+	Bounded  bool     `json:"ahead_bounded"` // more jobs may be before it than the position tells
 	Wait     *float64 `json:"estimated_wait_seconds"`
 	Weight   int64    `json:"weight"`
 	Account  *struct {
-		Name   string  `json:"name"`
-		Policy string  `json:"policy"`
-		Shares int64   `json:"shares"`
-		Jobs   int64   `json:"jobs"`
-		Usage  float64 `json:"usage_seconds"`
+		Name   string   `json:"name"`
+		Policy string   `json:"policy"`
+		Shares int64    `json:"shares"`
+		Jobs   int64    `json:"jobs"`
+		Usage  *float64 `json:"usage_seconds"` // nil for a policy that does not go by it
 	} `json:"account"`
 	Error *struct {
 		Error  string `json:"error"`

@@ -88,6 +88,10 @@ func TestRates(t *testing.T) {
 	s.docs, s.uptime = 10, 0
 	s.after(2 * time.Second)
 	s.sees("this node  - docs/s")
+	s.after(2 * time.Second)
+	s.docs, s.uptime = 90_000, s.uptime+3600 // another node answers, which has run for longer
+	s.after(2 * time.Second)
+	s.sees("this node  - docs/s")
 }
 
 // TestOutage: a service that is gone is asked less and less often; when it is back, all goes on.
@@ -151,6 +155,44 @@ func TestPages(t *testing.T) {
 	s.after(2 * time.Second)
 	if len(s.m.table.Jobs) != PageRows {
 		t.Errorf("%d rows are kept", len(s.m.table.Jobs))
+	}
+}
+
+// TestShortPages: rows have the numbers that they have, also behind a page with fewer than are asked for.
+func TestShortPages(t *testing.T) {
+	s := newService(t, running("a", 1, 1), running("b", 1, 1))
+	s.total = PageRows + 1
+	s.after(2 * time.Second)
+	s.sees("all: rows 1-2 of 101, by state among these; < > page")
+	s.press("]")
+	s.sees("all: rows 3-4 of 101")
+	s.press("]")
+	s.sees("all: rows 5-6 of 101")
+	s.press("[[")
+	s.sees("all: rows 1-2 of 101")
+	s.jobs = nil
+	s.press("]")
+	s.sees("all: none of 101")
+	s.press("]")
+	s.sees("all: none of 101, by state among these; < > page")
+}
+
+// TestExplained: what is not known is not told as a number.
+func TestExplained(t *testing.T) {
+	const account = `{"account":{"name":"a","shares":9,"jobs":2,"policy":`
+	for text, want := range map[string]string{
+		`{"position":7}`: "7 among the ready jobs",
+		`{"position":10001,"ahead_bounded":true}`:   "10,001 or later among the ready jobs",
+		account + `"tags","usage_seconds":null}}`:   "a: 2 jobs, 9 shares (tags)",
+		account + `"fairshare","usage_seconds":0}}`: "a: 2 jobs, 9 shares (fairshare), 0 s recent use of slots",
+	} {
+		e := &explained{}
+		if err := json.Unmarshal([]byte(text), e); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(e.facts()); !strings.Contains(got, " "+want+"]") {
+			t.Errorf("%s: %s", text, got)
+		}
 	}
 }
 

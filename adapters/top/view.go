@@ -198,9 +198,12 @@ func (m *Model) banner(now time.Time) terminal.Line {
 	if m.of != m.filter {
 		return terminal.Text(text+": ...", terminal.Bold)
 	}
-	first := PageRows * len(m.cursors)
-	text += fmt.Sprintf(": rows %s-%s", number(int64(min(first+1, first+len(m.table.Jobs)))),
-		number(int64(first+len(m.table.Jobs))))
+	first := m.first()
+	if n := len(m.table.Jobs); n > 0 {
+		text += fmt.Sprintf(": rows %s-%s", number(int64(first+1)), number(int64(first+n)))
+	} else {
+		text += ": none"
+	}
 	if m.table.Total != nil {
 		text += " of " + number(*m.table.Total)
 	}
@@ -208,7 +211,7 @@ func (m *Model) banner(now time.Time) terminal.Line {
 	if m.reverse {
 		text += " (reversed)"
 	}
-	if m.table.Cursor != "" || first > 0 {
+	if m.table.Cursor != "" || len(m.pages) > 0 {
 		text += " among these; < > page"
 	}
 	return terminal.Text(text, terminal.Bold)

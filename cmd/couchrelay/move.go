@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -78,6 +76,9 @@ func (m *move) run(w *window, in bool) error {
 	}
 	if _, has := couch.User.Password(); !has {
 		couch.User = url.UserPassword(couch.User.Username(), os.Getenv("COUCHDB_PASSWORD"))
+	}
+	if same := redacted(m.CouchDB); same == redacted(m.Server) {
+		return misused(fmt.Errorf("the CouchDB and the service are both %s: one of them must be another server", same))
 	}
 	m.couch = remote{Server: couch.String(), Timeout: m.Timeout}
 	if err := m.sameUUID(in); err != nil {
@@ -218,7 +219,7 @@ func (m *move) checkRefused() error {
 
 // exportAll copies replications into a CouchDB, which runs them from then on if it is to take over.
 func (m *move) exportAll() error {
-	names, err := replicators(&m.remote)
+	names, err := m.ownReplicators()
 	if err != nil {
 		return err
 	}
@@ -239,7 +240,7 @@ func (m *move) giveBack(names []string) error {
 			return err
 		}
 	}
-	if err := m.await("the couchrelay", m.runningHere); err != nil {
+	if err := m.await("the couchrelay", func() (int, error) { return m.runningHere(names) }); err != nil {
 		return err
 	}
 	if err := m.copyThere(names); err != nil {
@@ -263,6 +264,23 @@ func (m *move) copyThere(names []string) error {
 	return m.checkRefused()
 }
 
+// ownReplicators are the names of the service's replicator databases without mirrors, whose documents are elsewhere: a
+// copy would run them once more, and no edit of them would reach it.
+func (m *move) ownReplicators() ([]string, error) {
+	var all struct{ Follow []struct{ Name string } }
+	if err := m.remote.into("GET", "/_scheduler/follow", nil, nil, &all); err != nil && !isMissing(err) {
+		return nil, err
+	}
+	names, err := replicators(&m.remote)
+	for _, mirror := range all.Follow {
+		if i := slices.Index(names, mirror.Name); i >= 0 {
+			names = slices.Delete(names, i, i+1)
+			m.say("%s: is followed, and stays as it is", mirror.Name)
+		}
+	}
+	return names, err
+}
+
 // The reasons of holds begin with these.
 const (
 	importFrom = "import from "
@@ -278,8 +296,8 @@ func (m *move) hold(name, why string) error {
 	return m.remote.into("POST", holdsPath, nil, hold, nil)
 }
 
-// runningHere counts the running jobs of documents.
-func (m *move) runningHere() (running int, err error) {
+// runningHere counts the running jobs of documents of some databases.
+func (m *move) runningHere(names []string) (running int, err error) {
 	query := url.Values{"states": {"running"}, "limit": {"1000"}}
 	for {
 		var page struct {
@@ -290,7 +308,7 @@ func (m *move) runningHere() (running int, err error) {
 			return 0, err
 		}
 		for _, j := range page.Jobs {
-			if j.Database != nil {
+			if j.Database != nil && slices.Contains(names, *j.Database) {
 				running++
 			}
 		}
@@ -308,65 +326,6 @@ func (m *move) create(to *remote, name string) error {
 		return nil
 	}
 	return err
-}
-
-// settingsOfScheduler are the keys of [replicator] that an import takes over. Those of TLS are not among them: CouchDB
-// verifies no certificates by default.
-var settingsOfScheduler = []string{
-	"max_jobs", "interval", "max_churn", "max_history", "startup_jitter", "usage_coeff", "priority_coeff",
-	"worker_processes", "worker_batch_size", "http_connections", "connection_timeout", "retries_per_request",
-	"checkpoint_interval", "use_checkpoints", "use_bulk_get",
-}
-
-// settings takes settings of the scheduler and shares over. What the service refuses stays as it is, with a line.
-func (m *move) settings() error {
-	for _, section := range []string{"replicator", "replicator.shares"} {
-		theirs, ours := map[string]string{}, map[string]string{}
-		path := "/_node/_local/_config/" + section
-		if err := m.couch.into("GET", path, nil, nil, &theirs); err != nil && !isMissing(err) {
-			return err
-		}
-		if err := m.remote.into("GET", path, nil, nil, &ours); err != nil && !isMissing(err) {
-			return err
-		}
-		if m.stopped { // perhaps by an import before
-			delete(theirs, "max_jobs")
-		}
-		for _, key := range slices.Sorted(maps.Keys(theirs)) {
-			value := theirs[key]
-			if section == "replicator" && !slices.Contains(settingsOfScheduler, key) || sameSetting(value, ours[key]) {
-				continue
-			}
-			m.say("[%s] %s = %s (here %s)", section, key, value, orNone(ours[key]))
-			if m.DryRun {
-				continue
-			}
-			err := m.remote.into("PUT", path+"/"+url.PathEscape(key), nil, value, nil)
-			if r, is := errors.AsType[*rejection](err); is && r.status == http.StatusBadRequest {
-				m.say("  stays: %s", r.Reason)
-			} else if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// sameSetting compares a value of the CouchDB with one of the service, which tells a number of milliseconds as a time.
-func sameSetting(theirs, ours string) bool {
-	if theirs == ours {
-		return true
-	}
-	ms, err := strconv.ParseInt(theirs, 10, 64)
-	d, notTime := time.ParseDuration(ours)
-	return err == nil && notTime == nil && d%time.Millisecond == 0 && d.Milliseconds() == ms
-}
-
-func orNone(value string) string {
-	if value == "" {
-		return "not set"
-	}
-	return value
 }
 
 func isMissing(err error) bool {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"couchrelay/adapters/config"
+	"couchrelay/core/spec"
 )
 
 // shift imports from couch into r, or exports from r to couch, and returns what it says.
@@ -145,6 +146,8 @@ func TestMistakesInMoves(t *testing.T) {
 		"couch":              "must be a URL with an admin",
 		"http://couch:5984":  "must be a URL with an admin",
 		"http://127.0.0.1:1": "must be a URL with an admin",
+
+		"http://adm@127.0.0.1:1/": "the CouchDB and the service are both http://127.0.0.1:1:",
 	} {
 		m := move{CouchDB: url, remote: remote{Server: "http://127.0.0.1:1", Timeout: time.Second}}
 		if err := m.run(&window{to: &bytes.Buffer{}}, true); err == nil || !strings.Contains(err.Error(), want) {
@@ -152,7 +155,7 @@ func TestMistakesInMoves(t *testing.T) {
 		}
 	}
 	m := move{CouchDB: "http://adm:secret@127.0.0.1:1",
-		remote: remote{Server: "http://127.0.0.1:1", Timeout: time.Second}}
+		remote: remote{Server: "http://127.0.0.1:2", Timeout: time.Second}}
 	err := m.run(&window{to: &bytes.Buffer{}}, true)
 	if err == nil || strings.Contains(fmt.Sprint(err), "secret") {
 		t.Errorf("a server that is away: %v", err)
@@ -293,12 +296,12 @@ func TestRunningHere(t *testing.T) {
 		if q.FormValue("cursor") == "" {
 			fmt.Fprint(w, `{"jobs":[{"database":null}],"cursor":"next"}`)
 		} else {
-			fmt.Fprint(w, `{"jobs":[{"database":"_replicator"}]}`)
+			fmt.Fprint(w, `{"jobs":[{"database":"_replicator"},{"database":"couch/jobs/_replicator"}]}`)
 		}
 	}))
 	defer server.Close()
 	m := move{remote: remote{Server: server.URL, Timeout: time.Minute}}
-	if n, err := m.runningHere(); n != 1 || err != nil {
+	if n, err := m.runningHere([]string{"_replicator"}); n != 1 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 }
@@ -337,7 +340,8 @@ func TestExportThatBreaksOff(t *testing.T) {
 type clusterToMove struct {
 	uuid   string
 	jobs   map[string]string // max_jobs, by the path
-	refuse string            // a path that cannot be written
+	refuse string            // a path that cannot be changed
+	local  string            // max_jobs of the node that is asked
 }
 
 func (c *clusterToMove) ServeHTTP(w http.ResponseWriter, q *http.Request) {
@@ -356,6 +360,8 @@ func (c *clusterToMove) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		answer = object{"uuid": c.uuid}
 	case q.URL.Path == "/_membership":
 		answer = object{"cluster_nodes": []string{"a", "b"}}
+	case q.URL.Path == "/_node/_local/_config/replicator":
+		answer = object{"max_jobs": c.local}
 	case strings.Contains(q.URL.Path, "/_config/"):
 		answer = object{}
 	}
@@ -371,7 +377,7 @@ func TestMoveOfCluster(t *testing.T) {
 		for _, broken := range []string{"", a, b} {
 			r := newRig(t)
 			r.restartAs("0123456789abcdef")
-			c := &clusterToMove{uuid: "0123456789abcdef", jobs: maps.Clone(before), refuse: broken}
+			c := &clusterToMove{uuid: "0123456789abcdef", jobs: maps.Clone(before), refuse: broken, local: "0"}
 			server := httptest.NewServer(c)
 			couch := &rig{url: strings.Replace(server.URL, "://", "://adm:pass@", 1)}
 			_, err := r.shift(couch, true, takeOver)
@@ -382,6 +388,9 @@ func TestMoveOfCluster(t *testing.T) {
 			if said, err := r.shift(couch, true, takeOver); err != nil {
 				t.Fatalf("%v: %v\n%s", before, err, said)
 			}
+			if got := r.maxJobs(); got != "500" { // the node that is asked may be the one that is stopped
+				t.Errorf("%v: max_jobs of the service is %v", before, got)
+			}
 			if c.jobs[a]+c.jobs[b] != "00" {
 				t.Errorf("%v: after the take-over %v", before, c.jobs)
 			}
@@ -391,5 +400,45 @@ func TestMoveOfCluster(t *testing.T) {
 			server.Close()
 			r.stop()
 		}
+	}
+}
+
+// TestExportWithFollowed: documents that are followed stay where they are, and their jobs go on here.
+func TestExportWithFollowed(t *testing.T) {
+	t.Parallel()
+	couch, r := pairToMove(t)
+	r.fill(1)
+	if err := request("PUT", r.source.url+"jobs", nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	doc := object{"source": r.source.url + "db", "target": r.target.url + "copy", "create_target": true,
+		"continuous": true, "owner": "adm"}
+	if err := request("PUT", r.source.url+"jobs/one", doc, nil); err != nil {
+		t.Fatal(err)
+	}
+	c := config.Default()
+	c.Follow["couch"] = config.Follow{URL: spec.Hide(strings.Replace(r.source.url, "://", "://a:b@", 1)),
+		Databases: []string{"jobs"}, Trusted: true}
+	r.stop()
+	c.UUID, c.Admins = "0123456789abcdef", map[string]string{"adm": "pass"}
+	if err := c.Check(); err != nil {
+		t.Fatal(err)
+	}
+	r.start(c)
+	r.url = strings.Replace(r.url, "://", "://adm:pass@", 1)
+	runs := func() bool {
+		_, view := r.call("GET", "_scheduler/docs/couch%2Fjobs%2F_replicator/one", "")
+		return view["state"] == "running"
+	}
+	r.await("the job of the followed document", runs)
+	r.want(201, "PUT", "_replicator/own", r.body(`,"continuous":true`))
+	said, err := r.shift(couch, false, takeOver)
+	if err != nil || !strings.Contains(said, "couch/jobs/_replicator: is followed, and stays as it is") {
+		t.Fatalf("export: %v\n%s", err, said)
+	}
+	couch.want(404, "GET", "couch%2Fjobs%2F_replicator", "")
+	couch.want(200, "GET", "_replicator/own", "")
+	if holds := r.want(200, "GET", "_scheduler/holds", ""); holds["total_rows"] != 1.0 || !runs() {
+		t.Errorf("after the export: %v", holds)
 	}
 }

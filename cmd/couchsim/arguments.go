@@ -2,18 +2,19 @@ package main
 
 import (
 	"errors"
+	"fmt"
 
 	"couchrelay/adapters/arguments"
 
 	"github.com/alecthomas/kong"
 )
 
-// AfterApply is kong's. It refuses what is empty, and no seeds: a script whose variable is not set would play other
-// worlds than it means, and find that nothing is wrong with these.
+// AfterApply is kong's. It refuses what is empty, no seeds and no jobs: a script whose variable is not set would play
+// other worlds than it means, and find that nothing is wrong with these.
 func (c *commands) AfterApply(ctx *kong.Context) error {
 	return arguments.Check(ctx, func(v *kong.Value) error {
-		if n, ok := v.Target.Interface().(uint64); ok && n == 0 && v.Name == "seeds" {
-			return errors.New("--seeds 0: must be 1 or more")
+		if (v.Name == "seeds" || v.Name == "jobs") && v.Target.IsZero() {
+			return fmt.Errorf("--%s 0: must be 1 or more", v.Name)
 		}
 		return nil
 	})

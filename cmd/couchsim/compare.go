@@ -14,6 +14,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"couchrelay/sim/metrics"
 	"couchrelay/sim/sweep"
 )
 
@@ -25,6 +26,7 @@ type compareCommand struct {
 	Format  string   `default:"table" enum:"table,csv,json" help:"table, csv or json."`
 	Out     string   `short:"o" placeholder:"FILE.jsonl" help:"Also write the runs, as couchsim sweep does."`
 	Workers int      `placeholder:"N" help:"Runs at once; one on each core unless told."`
+	Restart bool     `help:"With -o: replace runs that are there, and what an interrupted comparison has left."`
 	Pareto  []string `placeholder:"METRIC" help:"Show the points that no other one betters in all of these."`
 
 	Sensitivity []string `placeholder:"METRIC" help:"Show what each axis does to these, one at a time."`
@@ -70,8 +72,8 @@ func (c *compareCommand) ofResults(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if c.Out != "" || c.Workers != 0 {
-		return errors.New("--out and --workers are for experiments; nothing is played for results (.jsonl)")
+	if c.Out != "" || c.Workers != 0 || c.Restart {
+		return errors.New("--out, --workers and --restart are for experiments; nothing is played for results (.jsonl)")
 	}
 	if len(c.Set) == 1 || len(c.Set)+len(c.Pareto)+len(c.Sensitivity) == 0 {
 		return errors.New("of results, --set must be given twice or more, or --pareto or --sensitivity")
@@ -102,9 +104,15 @@ func (c *compareCommand) ofResults(out io.Writer) error {
 
 // playSets plays an experiment with each of the settings.
 func (c *compareCommand) playSets() (*sweep.Results, error) {
+	if c.Restart && c.Out == "" {
+		return nil, errors.New("--restart is for --out: without it nothing is kept")
+	}
 	if len(c.Set) == 0 {
 		return nil, errors.New("--set KEY=VALUE must be given: once to compare with what the experiment says, " +
 			"or for each side")
+	}
+	if err := c.checkMetrics(); err != nil {
+		return nil, err
 	}
 	e, err := sweep.Load(c.File)
 	if err != nil {
@@ -131,7 +139,7 @@ func (c *compareCommand) playSets() (*sweep.Results, error) {
 		return nil, err
 	}
 	announce(os.Stderr, e, plan)
-	player := sweepCommand{Workers: c.Workers}
+	player := sweepCommand{Workers: c.Workers, Restart: c.Restart}
 	return player.play(plan, c.Out)
 }
 
@@ -142,6 +150,18 @@ var usual = []string{
 	"run-length-p50", "bounded-slowdown-p*", "freshness-p50", "freshness-p99", "full-turn-mean", "starts",
 	"rotations",
 	"startup-share", "lost-work", "utilisation", "idle-while-waiting", "throughput", "completed",
+}
+
+// checkMetrics refuses names that no metric has before runs are played, which may take hours.
+func (c *compareCommand) checkMetrics() error {
+	for _, p := range c.Metrics {
+		name, _, _ := strings.Cut(p, "/") // ACCOUNT
+		fits := func(d metrics.Definition) bool { is, err := filepath.Match(name, d.Name); return is && err == nil }
+		if !slices.ContainsFunc(metrics.Definitions, fits) {
+			return fmt.Errorf("--metrics %s: no metric has such a name", p)
+		}
+	}
+	return nil
 }
 
 // wanted keeps the differences of metrics that are to be shown.
@@ -197,7 +217,7 @@ func (c *compareCommand) show(out io.Writer, r *sweep.Results, points []int) err
 		fmt.Fprintf(out, few, seeds, 100*byChance)
 	}
 	for _, p := range all {
-		pairTable(out, p)
+		pairTable(out, p, seeds)
 	}
 	return nil
 }
@@ -217,7 +237,8 @@ func settingsOf(r *sweep.Results, point int) string {
 	return strings.Join(all, ", ")
 }
 
-func pairTable(out io.Writer, p pair) {
+// pairTable tells, too, which differences are of fewer seeds than all.
+func pairTable(out io.Writer, p pair, seeds int) {
 	fmt.Fprintf(out, "\na: %s\nb: %s\n", p.A, p.B)
 	fmt.Fprintf(out, "%-24s %-6s %9s %9s %9s %21s\n", "", "unit", "a", "b", "b - a", "interval of b - a")
 	for _, d := range p.Differences {
@@ -228,6 +249,9 @@ func pairTable(out io.Writer, p pair) {
 		line := fmt.Sprintf("%-24s %-6s %9s %9s %9s %21s  %s", d.Metric.Name, d.Metric.Unit, short(d.A.Mean),
 			short(d.B.Mean),
 			short(d.Minus.Mean), i, verdictOf(d))
+		if n := d.Minus.Seeds; n > 0 && n < seeds {
+			line += fmt.Sprintf(" (%d of %d seeds)", n, seeds)
+		}
 		fmt.Fprintln(out, strings.TrimRight(line, " "))
 	}
 }

@@ -176,10 +176,13 @@ func queueOf(w *workload.Workload, s *coreconfig.Settings, q forecast.Queue) for
 	return q
 }
 
+// longest bounds the time that a one-shot copies, so that moments can be computed with.
+const longest = 1e9 // seconds
+
 // leaves is when a job is over that gets a slot at once; false if it stays.
 func leaves(j workload.Job) (at time.Duration, does bool) {
 	at, does = j.Remove, j.Remove > 0
-	done := j.Submit + j.Startup + time.Duration(j.Backlog/j.Speed*float64(time.Second))
+	done := j.Submit + j.Startup + time.Duration(min(j.Backlog/j.Speed, longest)*float64(time.Second))
 	if !j.Continuous && (!does || done < at) {
 		return done, true
 	}

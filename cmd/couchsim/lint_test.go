@@ -142,4 +142,8 @@ func TestQueueOfWorkload(t *testing.T) {
 	if fmt.Sprint(s.Replicator.Sharing.Shares) != "map[_replicator:300 user:b:70 user:c:1]" {
 		t.Errorf("%v", s.Replicator.Sharing.Shares)
 	}
+	w.Jobs[2].Backlog, w.Jobs[2].Speed = 1e17, 1e-200 // as good as for ever
+	if q := queueOf(w, &s, forecast.Queue{Nodes: 1}); q.OneShots != 2 {
+		t.Errorf("%+v", q)
+	}
 }

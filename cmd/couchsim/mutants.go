@@ -123,7 +123,10 @@ func listMutants(out io.Writer, list []mutants.Mutant) error {
 // is over.
 func line(c mutants.Catch) string {
 	by, seeds := c.Invariant, fmt.Sprint(c.Seeds)
-	if by == "" {
+	switch {
+	case c.OutOfTime:
+		by, seeds = "time", "?"
+	case by == "":
 		by, seeds = "-", ">"+seeds
 	}
 	return fmt.Sprintf("%-12s %-30s %-4s %6s seeds %7.1f s  %s", c.Subject, c.Name, by, seeds, c.Took.Seconds(), c.What)
@@ -166,12 +169,15 @@ func compare(out io.Writer, all []mutants.Catch, known catches) {
 
 // score sums up the hunts: exit status 1 when a mutant was not caught.
 func score(out io.Writer, all []mutants.Catch) error {
-	var missed []string
+	var missed, late []string
 	var needed []uint64
 	for _, c := range all {
-		if c.Invariant == "" {
+		switch {
+		case c.OutOfTime:
+			late = append(late, c.Name)
+		case c.Invariant == "":
 			missed = append(missed, c.Name)
-		} else {
+		default:
 			needed = append(needed, c.Seeds)
 		}
 	}
@@ -188,6 +194,11 @@ func score(out io.Writer, all []mutants.Catch) error {
 	fmt.Fprintln(out)
 	if len(missed) > 0 {
 		fmt.Fprintf(out, "not caught: %s\n", strings.Join(missed, ", "))
+	}
+	if len(late) > 0 {
+		fmt.Fprintf(out, "time ran out, not caught: %s\n", strings.Join(late, ", "))
+	}
+	if len(missed)+len(late) > 0 {
 		return status(1)
 	}
 	return nil

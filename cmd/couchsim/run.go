@@ -27,6 +27,14 @@ type runCommand struct {
 	Hashes   string        `help:"Write each seed and the hash of its run here: a change that only moves code leaves them all." placeholder:"FILE" type:"path"`
 }
 
+// Validate is kong's.
+func (c *runCommand) Validate() error {
+	if c.Duration < 0 {
+		return fmt.Errorf("--duration %s: must not be negative", c.Duration)
+	}
+	return nil
+}
+
 func (c *runCommand) Run() error {
 	w, err := c.worlds()
 	if err != nil {

@@ -119,6 +119,8 @@ func roughly(d time.Duration) string {
 	switch {
 	case d < time.Minute:
 		return "a minute, or less"
+	case d < 90*time.Second:
+		return "a minute"
 	case d < 2*time.Hour:
 		return fmt.Sprintf("%.0f minutes", d.Minutes())
 	case d < 48*time.Hour:
@@ -155,6 +157,7 @@ type reproduceCommand struct {
 	File    string `arg:"" help:"Results that couchsim sweep or compare has written."`
 	Out     string `short:"o" placeholder:"FILE.jsonl" help:"Keep the new results here, also if they are the same."`
 	Workers int    `placeholder:"N" help:"Runs at once; one on each core unless told."`
+	Restart bool   `help:"Begin anew: replace results, and what an interrupted reproduce has left."`
 }
 
 func (c *reproduceCommand) Run() error {
@@ -173,7 +176,7 @@ func (c *reproduceCommand) Run() error {
 	if out == "" {
 		out = strings.TrimSuffix(c.File, ".jsonl") + ".reproduced.jsonl"
 	}
-	command := sweepCommand{Workers: c.Workers, replace: c.Out == ""}
+	command := sweepCommand{Workers: c.Workers, Restart: c.Restart, replace: c.Out == ""}
 	is, err := command.play(plan, out)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -110,7 +111,12 @@ func TestCompare(t *testing.T) {
 	}
 	if err != nil || len(pairs) != 1 || len(rows) != 1+len(pairs[0].Differences) ||
 		len(rows) != strings.Count(text, "\n")-5 { // the lines of the header
-		t.Errorf("%v: %d rows, %d pairs", err, len(rows), len(pairs))
+		t.Fatalf("%v: %d rows, %d pairs", err, len(rows), len(pairs))
+	}
+	for _, d := range pairs[0].Differences { // no account can be behind when there is one
+		if strings.HasPrefix(d.Metric.Name, "lag-") && (d.A.Mean != 0 || d.B.Mean != 0) {
+			t.Errorf("%s: %v and %v", d.Metric.Name, d.A.Mean, d.B.Mean)
+		}
 	}
 }
 
@@ -155,7 +161,7 @@ func TestRefusedComparisons(t *testing.T) {
 		"--pareto and --sensitivity are for results":    {File: "tiny.ini", Pareto: []string{"starts"}},
 		"of results, --set must be given twice or more": {File: results, Set: []string{"1"}},
 		"--set 7: must be KEY=VALUE":                    {File: results, Set: []string{"1", "7"}},
-		"--out and --workers are for experiments":       {File: results, Set: []string{"1", "2"}, Out: "x"},
+		"--out, --workers and --restart are for experiments":       {File: results, Set: []string{"1", "2"}, Out: "x"},
 		"--metrics q*: no metric of that name": {File: results, Set: []string{"1", "2"},
 			Metrics: []string{"q*"}},
 		"--pareto q: no such metric; known are": {File: results, Pareto: []string{"q"}},
@@ -178,6 +184,91 @@ func TestUsualMetrics(t *testing.T) {
 			return match && err == nil
 		}) {
 			t.Errorf("no metric is called %s", p)
+		}
+	}
+}
+
+// TestRestart: what is told to restart can be restarted, and begins anew whatever is there.
+func TestRestart(t *testing.T) {
+	_, results := swept(t)
+	set := []string{"max_churn=1", "max_churn=2"}
+	out := "both.jsonl"
+	for _, c := range []interface{ Run() error }{
+		&compareCommand{File: "tiny.ini", Set: set, Out: out, Restart: true},
+		&compareCommand{File: "tiny.ini", Set: set, Out: out, Restart: true},
+		&reproduceCommand{File: results, Out: out, Restart: true},
+		&sweepCommand{File: "tiny.ini", PointsLimit: 10, Out: out, Restart: true},
+	} {
+		if err := os.WriteFile(out+".partial", []byte("of another program"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Run(); err != nil {
+			t.Errorf("%T: %v", c, err)
+		}
+	}
+	for _, c := range []interface{ Run() error }{
+		&compareCommand{File: "tiny.ini", Set: set, Restart: true},
+		&compareCommand{File: results, Set: set, Restart: true},
+	} {
+		if err := c.Run(); err == nil || !strings.Contains(err.Error(), "--restart") {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// TestSomeSeedsHaveAValue: a table tells which differences are of fewer seeds than the others.
+func TestSomeSeedsHaveAValue(t *testing.T) {
+	_, results := swept(t)
+	text, err := os.ReadFile(results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := regexp.MustCompile(`"wait-turn-p50":[0-9.]+`).FindIndex(text) // of the first seed
+	text = slices.Concat(text[:value[0]], []byte(`"wait-turn-p50":null`), text[value[1]:])
+	if err := os.WriteFile(results, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	c := compareCommand{File: results, Set: []string{"1", "2"}, Format: "table"}
+	if err := c.ofResults(&out); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out.String()) {
+		is := strings.HasSuffix(line, "  better (2 of 3 seeds)\n")
+		if is != strings.HasPrefix(line, "wait-turn-p50 ") || !is && strings.Contains(line, " of 3 seeds") {
+			t.Error(line)
+		}
+	}
+}
+
+// TestOtherSummaries: results whose summaries are not those of their runs are not reproduced.
+func TestOtherSummaries(t *testing.T) {
+	_, results := swept(t)
+	text, err := os.ReadFile(results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(text, []byte(`{"summary"`))
+	other := slices.Concat(text[:at], bytes.Replace(text[at:], []byte(`"seeds":3`), []byte(`"seeds":2`), 1))
+	if err := os.WriteFile(results, other, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := (&reproduceCommand{File: results}).Run(); err != status(1) {
+		t.Errorf("reproduced: %v", err)
+	}
+}
+
+// TestNoSuchMetric: a name that no metric has is refused before anything is played.
+func TestNoSuchMetric(t *testing.T) {
+	for _, name := range []string{"nosuch", "wait-[", "turnaround", "share-error/_replicator"} {
+		c := compareCommand{File: "none.ini", Set: []string{"max_churn=1"}, Metrics: []string{"wait-*", name}}
+		if _, err := c.playSets(); err == nil || !strings.HasPrefix(err.Error(), "--metrics "+name+": no metric has") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, name := range []string{"*", "starts", "share/_replicator", "wait-*/*"} {
+		if err := (&compareCommand{Metrics: []string{name}}).checkMetrics(); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -59,12 +59,17 @@ func (c *workloadCommand) workload() (*workload.Workload, error) {
 		return nil, fmt.Errorf("--gaps is for a FILE")
 	}
 	var recipe workload.Recipe
+	set := map[string]bool{}
 	for _, s := range c.Set {
 		key, value, is := strings.Cut(s, "=")
-		if !is {
+		if key = strings.TrimSpace(key); !is {
 			return nil, fmt.Errorf("--set %s: must be KEY=VALUE", s)
 		}
-		if err := recipe.Set(strings.TrimSpace(key), strings.TrimSpace(value)); err != nil {
+		if set[key] {
+			return nil, fmt.Errorf("--set %s: %s is there twice", s, key)
+		}
+		set[key] = true
+		if err := recipe.Set(key, strings.TrimSpace(value)); err != nil {
 			return nil, fmt.Errorf("--set %s: %w", s, err)
 		}
 	}

@@ -19,8 +19,8 @@ type choice struct {
 
 // worlds is how the chosen worlds are made.
 type worlds struct {
-	name string // in words: "profile small"
-	args string // as arguments of couchsim
+	name string   // in words: "profile small"
+	args []string // of couchsim, that choose them
 	of   func(seed uint64) campaign.World
 	// scenario is what they are read from; nil for profiles.
 	scenario *scenario.Scenario
@@ -36,7 +36,7 @@ func (c choice) worlds() (worlds, error) {
 	}
 	w := worlds{name: "profile " + profile.Name}
 	if profile.Name != world.Small.Name {
-		w.args = " --profile " + profile.Name
+		w.args = []string{"--profile", profile.Name}
 	}
 	w.of = func(seed uint64) campaign.World {
 		return campaign.World{
@@ -56,7 +56,7 @@ func fromFile(path string) (worlds, error) {
 	if len(s.Unused) > 0 {
 		fmt.Fprintf(os.Stderr, "couchsim: no effect in a simulation: %s\n", strings.Join(s.Unused, ", "))
 	}
-	w := worlds{name: path, args: " " + path, scenario: s}
+	w := worlds{name: path, args: []string{path}, scenario: s}
 	w.of = func(seed uint64) campaign.World {
 		return campaign.World{Config: s.Config, Decider: func() *decide.Decider { return s.Decider(seed) }}
 	}
@@ -66,5 +66,19 @@ func fromFile(path string) (worlds, error) {
 // scripted reports that there is only one run, for any seed.
 func (w worlds) scripted() bool { return w.scenario != nil && w.scenario.Scripted }
 
-// command is couchsim's command line for doing something with the chosen worlds.
-func (w worlds) command(verb string) string { return "go run ./cmd/couchsim " + verb + w.args }
+// command is couchsim's command line, for a shell, for doing something with the chosen worlds.
+func (w worlds) command(verb string) string {
+	line := "go run ./cmd/couchsim " + verb
+	for _, arg := range w.args {
+		line += " " + quoted(arg)
+	}
+	return line
+}
+
+// quoted is a word for a shell.
+func quoted(word string) string {
+	if strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789./_-+=,@%") == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

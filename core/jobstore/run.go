@@ -26,6 +26,12 @@ type Work struct {
 	Claimed bool
 }
 
+// String is the work as traces have it: the same for the same work, and without credentials.
+func (w Work) String() string {
+	return fmt.Sprintf("{%s of %s/%d lost %d stop %t claimed %t at %+v}", w.JobID, w.Lock.Worker, w.Lock.Batch, w.Lost,
+		w.Stop, w.Claimed, w.Place)
+}
+
 // acceptBytes is about how many bytes of records and replications one accept takes, if that is more than
 // one job: 50 large records are more than a transaction may write, and 50 large replications more than it
 // can read in its time.

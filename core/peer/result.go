@@ -1,5 +1,7 @@
 package peer
 
+import "fmt"
+
 type (
 	// Opened is a database's description.
 	Opened struct {
@@ -130,6 +132,9 @@ type Refusal struct {
 	Error   string // CouchDB's error word: forbidden, unauthorized, ...
 	Reason  string
 }
+
+// String is the refusal in traces, also where there is a pointer to it.
+func (r *Refusal) String() string { return fmt.Sprintf("%+v", *r) }
 
 // Thrown reports whether a server failed over this document, as it will at every attempt. Where a validation function
 // ends with an exception, CouchDB answers 500 with JavaScript's name of it. InternalError does not count, since the

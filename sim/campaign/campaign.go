@@ -3,6 +3,7 @@ package campaign
 import (
 	"cmp"
 	"context"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -35,7 +36,7 @@ type Campaign struct {
 	// first violation depends on the machine; the lowest seed that fails is always among them.
 	Stop int
 	// Sample is how many firings of each fault are tried for whether they mattered, by playing the seed again
-	// without the firing.
+	// without the firing: those of the lowest seeds, after all seeds are played.
 	Sample int
 	// Progress, when not nil, is called after every seed, by one goroutine at a time.
 	Progress func(*Report)
@@ -82,12 +83,18 @@ type player struct {
 	next    uint64
 	began   time.Time
 	report  *Report
-	pending map[string]int // firings of each fault that are still to be sampled
+	samples map[string][]firing // by fault; those of the lowest seeds so far, ordered by them
+}
+
+// firing is one that is tried.
+type firing struct {
+	seed   uint64
+	choice decide.Choice
 }
 
 // Run plays the campaign. When ctx ends, the seeds that are being played are the last.
 func (c Campaign) Run(ctx context.Context) *Report {
-	p := &player{Campaign: c, next: c.First, began: time.Now(), pending: map[string]int{}}
+	p := &player{Campaign: c, next: c.First, began: time.Now(), samples: map[string][]firing{}}
 	if p.Workers <= 0 {
 		p.Workers = runtime.GOMAXPROCS(0)
 	}
@@ -97,6 +104,7 @@ func (c Campaign) Run(ctx context.Context) *Report {
 		workers.Go(func() { p.work(ctx) })
 	}
 	workers.Wait()
+	p.trySamples(ctx)
 	p.report.Took = time.Since(p.began)
 	slices.SortFunc(p.report.Failures, func(a, b Failure) int { return cmp.Compare(a.Seed, b.Seed) })
 	return p.report
@@ -114,13 +122,35 @@ func (p *player) work(ctx context.Context) {
 		if p.Sample > 0 {
 			d = d.Recording()
 		}
-		o := Play(world.Config, d, p.hooks()...)
-		sampled := p.add(seed, world, o)
-		for _, choice := range sampled {
-			again := Play(world.Config, world.Decider().Without(choice), p.hooks()...)
-			p.mattered(choice.Value, again.Hash != o.Hash)
-		}
+		p.add(seed, world, Play(world.Config, d, p.hooks()...))
 	}
+}
+
+// trySamples plays seeds again, each without one firing.
+func (p *player) trySamples(ctx context.Context) {
+	var all []firing
+	for _, name := range slices.Sorted(maps.Keys(p.samples)) {
+		all = append(all, p.samples[name]...)
+	}
+	next := make(chan firing)
+	var workers sync.WaitGroup
+	for range p.Workers {
+		workers.Go(func() {
+			for f := range next {
+				world := p.World(f.seed)
+				again := Play(world.Config, world.Decider().Without(f.choice), p.hooks()...)
+				p.mattered(f.choice.Value, again.Hash != p.report.Hashes[f.seed])
+			}
+		})
+	}
+	for _, f := range all {
+		if ctx.Err() != nil {
+			break
+		}
+		next <- f
+	}
+	close(next)
+	workers.Wait()
 }
 
 func (p *player) hooks() []Hook {
@@ -146,8 +176,8 @@ func (p *player) take() (seed uint64, ok bool) {
 	return p.next - 1, true
 }
 
-// add adds an outcome to the report, and chooses the firings of it that are tried.
-func (p *player) add(seed uint64, world World, o Outcome) (sampled []decide.Choice) {
+// add adds an outcome to the report, and chooses the firings of it that may be tried.
+func (p *player) add(seed uint64, world World, o Outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.report
@@ -174,33 +204,28 @@ func (p *player) add(seed uint64, world World, o Outcome) (sampled []decide.Choi
 		o.Choices = nil
 		r.Failures = append(r.Failures, Failure{seed, o})
 	} else if p.Sample > 0 {
-		sampled = p.sample(seed, o)
+		p.sample(seed, o)
 	}
 	if p.Progress != nil {
 		r.Took = time.Since(p.began)
 		p.Progress(r)
 	}
-	return sampled
 }
 
-// sample chooses at most one firing of each fault in a run, and not the same one in every run.
-func (p *player) sample(seed uint64, o Outcome) (sampled []decide.Choice) {
+// sample chooses at most one firing of each fault in a run, and not the same one in every run. Which seeds count does
+// not depend on the order in which they end, so that a campaign tells the same on any number of cores.
+func (p *player) sample(seed uint64, o Outcome) {
 	firings := map[string][]decide.Choice{}
-	var names []string
 	for _, choice := range o.Choices {
-		if o.Faults.Fired[choice.Value] == 0 || p.pending[choice.Value] >= p.Sample {
-			continue
+		if o.Faults.Fired[choice.Value] > 0 {
+			firings[choice.Value] = append(firings[choice.Value], choice)
 		}
-		if firings[choice.Value] == nil {
-			names = append(names, choice.Value)
-		}
-		firings[choice.Value] = append(firings[choice.Value], choice)
 	}
-	for _, name := range names {
-		p.pending[name]++
-		sampled = append(sampled, firings[name][seed%uint64(len(firings[name]))])
+	for name, list := range firings {
+		all := append(p.samples[name], firing{seed, list[seed%uint64(len(list))]})
+		slices.SortFunc(all, func(a, b firing) int { return cmp.Compare(a.seed, b.seed) })
+		p.samples[name] = all[:min(len(all), p.Sample)]
 	}
-	return sampled
 }
 
 func (p *player) mattered(name string, yes bool) {

@@ -2,6 +2,7 @@ package campaign
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -33,7 +34,10 @@ func TestReport(t *testing.T) {
 	if n := r.Faults[world.NetSwizzle]; n != nil && n.Enabled+n.Fired > 0 {
 		t.Errorf("%+v", n)
 	}
-	again := Campaign{World: stormy, First: 5, Seeds: 6, Workers: 1}.Run(t.Context())
+	again := Campaign{World: stormy, First: 5, Seeds: 6, Workers: 1, Sample: 2}.Run(t.Context())
+	if !reflect.DeepEqual(again.Faults, r.Faults) {
+		t.Errorf("on one core the faults are others")
+	}
 	for seed, hash := range r.Hashes {
 		if again.Hashes[seed] != hash {
 			t.Errorf("seed %d has two hashes", seed)

@@ -2,12 +2,14 @@ package campaign
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
+	"couchrelay/core/instant"
 	"couchrelay/sim/decide"
 	"couchrelay/sim/trial"
 	"couchrelay/sim/world"
@@ -100,5 +102,30 @@ func TestStatesDiffer(t *testing.T) {
 	d, err := Part(2, here, other)
 	if err != nil || d == nil || len(d.OnlyHere) == 0 || len(d.OnlyThere) == 0 || !strings.Contains(strings.Join(d.There.Lines, " "), "restored") {
 		t.Errorf("%+v %v", d, err)
+	}
+}
+
+// TestTracesAreTheSame: what a replay shows of a seed is the same each time, without addresses of this process.
+func TestTracesAreTheSame(t *testing.T) {
+	trace := func(seed uint64) (lines []string) {
+		Play(world.Swarm(seed, world.Small), decide.New(decide.Seed(seed)), Limit(20_000), func(w *trial.Trial) {
+			w.Engine.Trace = func(at instant.Time, step uint64, actor, text string) {
+				lines = append(lines, fmt.Sprint(at, step, actor, text))
+			}
+		})
+		return lines
+	}
+	for seed := range uint64(4) {
+		first, again := trace(seed), trace(seed)
+		if len(first) < 1000 || len(first) != len(again) {
+			t.Errorf("seed %d: %d lines, and %d", seed, len(first), len(again))
+			continue
+		}
+		for i := range first {
+			if first[i] != again[i] {
+				t.Errorf("seed %d: %.300s\nand\n%.300s", seed, first[i], again[i])
+				break
+			}
+		}
 	}
 }

@@ -36,7 +36,8 @@ func newUpsets(now, every time.Duration, outages []workload.Outage) upsets {
 
 func (u *upsets) add(at time.Duration) { u.times = append(u.times, at) }
 
-// lookAtLags notes the lag of every account.
+// lookAtLags notes the lag of every account. One that may be due to rounding is none: with a single account all are,
+// and settings would differ in nothing else.
 func (m *Meter) lookAtLags() {
 	u := &m.upsets
 	before := &u.lags[len(u.spread)%recent]
@@ -47,6 +48,9 @@ func (m *Meter) lookAtLags() {
 	for a := range m.accts {
 		acct := m.settled(a)
 		lag := m.lag(a)
+		if math.Abs(lag) < rounding {
+			lag = 0
+		}
 		acct.lagLeast, acct.lagMost = min(acct.lagLeast, lag), max(acct.lagMost, lag)
 		acct.note(lagSize, math.Abs(lag))
 		spread = max(spread, math.Abs(lag-(*before)[a]))

@@ -3,7 +3,6 @@ package mutants
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -21,7 +20,7 @@ type Hunt struct {
 	Dir   string        // for programs
 	Seeds uint64        // to play at most for each mutant
 	Cores int           // to use, at least 1
-	Limit time.Duration // for one mutant; a bug that hangs is given up then
+	Limit time.Duration // for one mutant, which is given up then
 	// Known has earlier catches by name. The seed of one is played first, and all others only when it finds nothing.
 	Known map[string]Catch
 	// Sound reports whether all invariants hold in a seed without the bug. A break that happens there too finds no
@@ -32,16 +31,19 @@ type Hunt struct {
 // Catch is what came of a hunt.
 type Catch struct {
 	Mutant
-	Invariant string // id of the one that broke; Hung; empty when none did
+	Invariant string // id of the one that broke; empty when none did
 	Text      string // how it broke, as the simulator says it; not in the table
 	// Seeds is how many from 0 on had to be played, the one that broke included; all that were played when none did.
 	Seeds uint64
 	Took  time.Duration // without the build; not in the table
+	// OutOfTime reports that the limit ended the hunt. It has found nothing then, and nobody knows how many seeds
+	// were played: the bug may have one run for ever, or the machine may be slow. The table has no such rows.
+	OutOfTime bool
 }
 
-// Same reports whether two hunts for one mutant found the same.
+// Same reports whether two hunts for one mutant found the same. One that ran out of time is like no other.
 func (c Catch) Same(other Catch) bool {
-	return c.Invariant == other.Invariant && (c.Seeds == other.Seeds || c.Invariant == "")
+	return !c.OutOfTime && c.Invariant == other.Invariant && (c.Seeds == other.Seeds || c.Invariant == "")
 }
 
 // All hunts for several mutants at once, one on each core, and tells of each when its hunt is over, one at a time.
@@ -108,17 +110,26 @@ func (h Hunt) run(ctx context.Context, m Mutant) (Catch, error) {
 		return Catch{}, err
 	}
 	defer os.Remove(program)
+	return h.look(ctx, program, m)
+}
+
+// look plays seeds within the limit: first the one that is known, and then all.
+func (h Hunt) look(ctx context.Context, program string, m Mutant) (found Catch, err error) {
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, h.Limit)
+	limited, cancel := context.WithTimeout(ctx, h.Limit)
 	defer cancel()
-	found := Catch{Mutant: m}
-	if known := h.Known[m.Name]; known.Invariant != "" && known.Invariant != Hung {
-		err = h.search(ctx, program, known.Seeds-1, known.Seeds, &found)
+	found.Mutant = m
+	if known := h.Known[m.Name]; known.Invariant != "" {
+		err = h.search(limited, program, known.Seeds-1, known.Seeds, &found)
 	}
 	if err == nil && found.Invariant == "" {
-		err = h.search(ctx, program, 0, h.Seeds, &found)
+		err = h.search(limited, program, 0, h.Seeds, &found)
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+	case ctx.Err() == nil && limited.Err() != nil:
+		found.Seeds, found.OutOfTime = 0, true
+	default:
 		return Catch{}, fmt.Errorf("mutant %s: %w", m.Name, err)
 	}
 	found.Took = time.Since(began)
@@ -136,7 +147,7 @@ func (h Hunt) search(ctx context.Context, program string, first, end uint64, fou
 		if id == "" {
 			break
 		}
-		if id == Hung || h.Sound(seed) {
+		if h.Sound(seed) {
 			found.Invariant, found.Text, found.Seeds = id, text, seed+1
 			return nil
 		}
@@ -145,9 +156,6 @@ func (h Hunt) search(ctx context.Context, program string, first, end uint64, fou
 	found.Seeds = end
 	return nil
 }
-
-// Hung stands for the invariant of a run that did not end in time.
-const Hung = "hung"
 
 // What couchsim says of a violation.
 var (
@@ -164,9 +172,6 @@ func (h Hunt) play(ctx context.Context, program string, first, end uint64) (id, 
 	if found := broken.FindSubmatch(out); found != nil { // the first is of the lowest seed
 		seed, err = strconv.ParseUint(string(found[3]), 10, 64)
 		return string(found[1]), string(found[2]), seed, err
-	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return Hung, "no end in " + h.Limit.String(), 0, nil
 	}
 	if err == nil && !held.Match(out) {
 		err = fmt.Errorf("couchsim said %q", out)

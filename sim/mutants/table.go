@@ -23,7 +23,8 @@ func Caught() ([]Catch, error) {
 	return readTable("sim/mutants/caught.txt", caught)
 }
 
-// Record writes catches to a table. Its rows for other mutants stay, unless these do not exist any more.
+// Record writes catches to a table. Its rows for other mutants stay, unless these do not exist any more, and so do
+// those of hunts that ran out of time.
 func Record(table string, found []Catch) error {
 	text, err := os.ReadFile(table)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -35,7 +36,9 @@ func Record(table string, found []Catch) error {
 	}
 	rows := map[string]Catch{}
 	for _, c := range append(all, found...) {
-		rows[c.Name] = c
+		if !c.OutOfTime {
+			rows[c.Name] = c
+		}
 	}
 	existing, err := All()
 	if err != nil {

@@ -47,13 +47,14 @@ func TestRecord(t *testing.T) {
 	}
 	first := Catch{Mutant: all[0], Invariant: "S1", Seeds: 7}
 	second := Catch{Mutant: all[1], Seeds: 100}
-	third := Catch{Mutant: all[2], Invariant: Hung, Seeds: 1}
+	third := Catch{Mutant: all[2], Invariant: "B1", Seeds: 1}
 	gone := Catch{Mutant: Mutant{Name: "gone"}, Invariant: "S2", Seeds: 3}
 	if err := Record(table, []Catch{third, gone, first}); err != nil {
 		t.Fatal(err)
 	}
 	first.Seeds = 8
-	if err := Record(table, []Catch{first, second}); err != nil {
+	late := []Catch{{Mutant: all[2], OutOfTime: true}, {Mutant: all[3], OutOfTime: true}} // say nothing
+	if err := Record(table, append(late, first, second)); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(table)

@@ -59,7 +59,24 @@ func (r *Results) Differences(was *Results) []string {
 			}
 		}
 	}
+	if len(list) > 0 {
+		return list // summaries follow from runs
+	}
+	for i, is := range r.Summaries[:min(len(r.Summaries), len(was.Summaries))] {
+		for _, name := range names {
+			a, b := is.Metrics[name].words(), was.Summaries[i].Metrics[name].words()
+			if a != b {
+				list = append(list, fmt.Sprintf("point %d: the mean of %s is %s, and was %s", is.Point, name, a, b))
+			}
+		}
+	}
 	return list
+}
+
+// words are the mean, with its interval.
+func (i Interval) words() string {
+	return fmt.Sprintf("%s (%s to %s, of %d seeds)", word(cell(i.Mean, true)), word(cell(i.Low, true)),
+		word(cell(i.High, true)), i.Seeds)
 }
 
 func word(cell string) string {

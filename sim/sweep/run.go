@@ -23,12 +23,16 @@ type Options struct {
 type Stopped struct {
 	Done, Total int
 	Kept        bool // what is done, in a file
+	Restart     bool // the command began anew, and would do so again
 	Cause       error
 }
 
 func (s *Stopped) Error() string {
 	text := fmt.Sprintf("stopped after %d of %d runs (%s)", s.Done, s.Total, s.Cause)
-	if s.Kept {
+	switch {
+	case s.Kept && s.Restart:
+		text += "; the same command without --restart goes on from there"
+	case s.Kept:
 		text += "; the same command goes on from there"
 	}
 	return text
@@ -92,7 +96,7 @@ func (p *Plan) keep(ctx context.Context, j *journal, o Options) (*Results, error
 		return j.add(r)
 	})
 	if err != nil && ctx.Err() != nil {
-		return nil, &Stopped{len(j.runs), total, j.file != nil, err}
+		return nil, &Stopped{len(j.runs), total, j.file != nil, o.Restart, err}
 	}
 	if err != nil {
 		return nil, err

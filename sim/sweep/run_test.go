@@ -118,7 +118,8 @@ func TestKilledAnywhere(t *testing.T) {
 			return sums(ctx, s, w, seed)
 		}})
 		stopped, is := errors.AsType[*Stopped](err)
-		if !is || stopped.Done != ended || stopped.Total != 18 || !errors.Is(err, context.Canceled) {
+		if !is || stopped.Done != ended || stopped.Total != 18 || !errors.Is(err, context.Canceled) ||
+			!strings.HasSuffix(err.Error(), "; the same command without --restart goes on from there") {
 			t.Fatalf("stopped after %d: %v", ended, err)
 		}
 		stop()

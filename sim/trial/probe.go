@@ -150,8 +150,8 @@ func (t *Trial) remakeTarget(id string) {
 	}
 }
 
-// remakeFollowed deletes followed databases, and makes them again without one of their documents. Their jobs may wait as
-// long as after the healing: what was refused seven times is not tried again for more than an hour.
+// remakeFollowed deletes followed databases, and makes them again without one of their documents. Their jobs may wait
+// as long as after the healing: what was refused seven times is not tried again for more than an hour.
 func (t *Trial) remakeFollowed() {
 	const look = 10 * time.Second
 	for _, f := range t.View().Followings() {
