@@ -111,9 +111,9 @@ func (c *copying) readRelated(a *answer, related *multipart.Reader) error {
 	defer cancel()
 	alone := &fetcher{copying: c, ctx: ctx, rev: doc.rev}
 	defer alone.close()
-	disordered := false
+	oneByOne := slices.ContainsFunc(attachments, breaksHeader)
 	open := func(att attachment) (io.Reader, error) {
-		if disordered {
+		if oneByOne {
 			return alone.open(att)
 		}
 		part, err := related.NextRawPart()
@@ -121,7 +121,7 @@ func (c *copying) readRelated(a *answer, related *multipart.Reader) error {
 		case err == io.EOF:
 			err = notFollowing(att)
 		case err == nil && isOfAnother(part, att, attachments):
-			disordered = true
+			oneByOne = true
 			return alone.open(att)
 		}
 		return part, err
@@ -132,6 +132,11 @@ func (c *copying) readRelated(a *answer, related *multipart.Reader) error {
 	}
 	return c.putRelated(doc, attachments, open, interrupt)
 }
+
+// breaksHeader reports whether the header of an attachment's part may be unreadable: CouchDB writes the name
+// there as it is, also with a line end in it. Where the bytes begin is then unknown, so all attachments are
+// fetched one by one.
+func breaksHeader(att attachment) bool { return att.follows && oneLine(att.name) != att.name }
 
 // isOfAnother reports whether a part names another attachment than the expected one. Couchbase's Sync Gateway sends
 // attachments in any order; they are then fetched one by one, since the target wants them in the order of the document.
