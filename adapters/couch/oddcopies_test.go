@@ -37,18 +37,22 @@ func TestCopyDocInAnyOrder(t *testing.T) {
 	}
 }
 
-// TestCopyDocControlNames: CouchDB writes names of attachments into headers as they are, also with line ends in
-// them, which end a header, or all of them.
+// TestCopyDocControlNames: CouchDB writes names and types of attachments into headers as they are, also with line
+// ends in them, which end a header, or all of them.
 func TestCopyDocControlNames(t *testing.T) {
 	last := docWith("3-c", attText)
-	for _, name := range []string{"a\nb", "a\r\n\r\nb"} {
-		odd := att{name: name, kind: "text/plain", data: "odd"}
+	for _, odd := range []att{
+		{name: "a\nb", kind: "text/plain"}, {name: "a\r\n\r\nb", kind: "text/plain"},
+		{name: "a", kind: "text/plain\n"}, {name: "a\r", kind: "\n\r\n\tx\r\r"},
+	} {
+		odd.data = "\r\n--inne\r\n\r\n\n\x00odd\r"
+		name := odd.name
 		doc := docWith("2-b", attOne, odd, attTwo)
 		answer := new(mixed).part(doc, attOne, odd, attTwo).part(last, attText).end()
 		target := &writes{t: t}
 		bytesOf := map[string]string{
 			"/db/doc/one?rev=2-b": "11", "/db/doc/two?rev=2-b": "22",
-			"/db/doc/" + url.PathEscape(name) + "?rev=2-b": "odd",
+			"/db/doc/" + url.PathEscape(name) + "?rev=2-b": odd.data,
 		}
 		inRig(t, func(w http.ResponseWriter, r *http.Request) {
 			if data, is := bytesOf[r.RequestURI]; is {
@@ -62,7 +66,7 @@ func TestCopyDocControlNames(t *testing.T) {
 				t.Errorf("%q: %+v", name, got)
 			}
 		})
-		odd.name = oneLine(name)
+		odd.name, odd.kind = oneLine(name), oneLine(odd.kind)
 		uri := "/db/doc?new_edits=false"
 		want := []written{{uri, doc, []att{attOne, odd, attTwo}}, {uri, last, []att{attText}}}
 		if !reflect.DeepEqual(target.list, want) {

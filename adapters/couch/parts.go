@@ -7,6 +7,7 @@ import (
 	"mime"
 	"mime/multipart"
 	"slices"
+	"strings"
 
 	"couchrelay/core/peer"
 
@@ -42,7 +43,8 @@ func (c *copying) readPart(a *answer, part *multipart.Part) error {
 	}
 	kind, params, _ := mime.ParseMediaType(part.Header.Get("Content-Type"))
 	if kind == "multipart/related" {
-		return c.readRelated(a, multipart.NewReader(part, params["boundary"]))
+		b := params["boundary"]
+		return c.readRelated(a, multipart.NewReader(newPartHeaders(part, b), b))
 	}
 	raw, err := readDoc(part)
 	if err != nil {
@@ -133,10 +135,10 @@ func (c *copying) readRelated(a *answer, related *multipart.Reader) error {
 	return c.putRelated(doc, attachments, open, interrupt)
 }
 
-// breaksHeader reports whether the header of an attachment's part may be unreadable: CouchDB writes the name
-// there as it is, also with a line end in it. Where the bytes begin is then unknown, so all attachments are
-// fetched one by one.
-func breaksHeader(att attachment) bool { return att.follows && oneLine(att.name) != att.name }
+// breaksHeader reports whether the header of an attachment's part is unreadable: CouchDB writes the name there as
+// it is, also with a line end in it. Where the bytes begin is then unknown, so all attachments are fetched one by
+// one.
+func breaksHeader(att attachment) bool { return att.follows && strings.Contains(att.name, "\r\n") }
 
 // isOfAnother reports whether a part names another attachment than the expected one. Couchbase's Sync Gateway sends
 // attachments in any order; they are then fetched one by one, since the target wants them in the order of the document.
