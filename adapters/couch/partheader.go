@@ -12,7 +12,7 @@ import (
 // and types as they are.
 type partHeaders struct {
 	from      *bufio.Reader
-	delimiter []byte // begins the line that ends a part
+	delimiter []byte // the line behind which a header begins, with both its ends
 	matched   int    // bytes of delimiter that the last bytes read are
 	inHeader  bool   // the delimiter has come, and the empty line behind the header has not
 	ends      int    // line ends that the last bytes read are, in a header
@@ -21,7 +21,8 @@ type partHeaders struct {
 
 func newPartHeaders(from io.Reader, boundary string) *partHeaders {
 	const lineEnd = 2 // the first delimiter begins the body, without a line end before it
-	return &partHeaders{from: bufio.NewReader(from), delimiter: []byte("\r\n--" + boundary), matched: lineEnd}
+	delimiter := []byte("\r\n--" + boundary + "\r\n")
+	return &partHeaders{from: bufio.NewReader(from), delimiter: delimiter, matched: lineEnd}
 }
 
 func (h *partHeaders) Read(p []byte) (int, error) {
@@ -43,7 +44,7 @@ func (h *partHeaders) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// match looks for the delimiter, of which only the first byte is a carriage return.
+// match looks for the delimiter. Where it breaks off, it can begin anew with a carriage return alone.
 func (h *partHeaders) match(c byte) {
 	switch {
 	case c == h.delimiter[h.matched]:
@@ -54,7 +55,7 @@ func (h *partHeaders) match(c byte) {
 		h.matched = 0
 	}
 	if h.matched == len(h.delimiter) {
-		h.inHeader, h.matched, h.ends, h.last = true, 0, 0, 0
+		h.inHeader, h.matched, h.ends, h.last = true, 0, 1, c
 	}
 }
 
