@@ -225,14 +225,22 @@ func (c *copying) putRelated(
 	doc document, attachments []attachment, open func(attachment) (io.Reader, error), interrupt func(),
 ) error {
 	raw, changed := doc.raw, false
+	pouch := c.pair.target.pouch.Load()
 	var follow []attachment
 	for i := range attachments {
 		att := &attachments[i]
 		if !att.follows {
 			continue
 		}
-		if att.encoding == "gzip" && att.length >= 0 && c.pair.target.keepsEncoded.Load() {
+		if att.encoding == "gzip" && att.length >= 0 && pouch {
 			att.inflate, att.size = true, att.length
+		}
+		if pouch && strings.Contains(att.name, `\`) {
+			return c.refuse(doc, http.StatusUnsupportedMediaType, "attachment_name",
+				"PouchDB's server cannot be told the name of an attachment with a backslash")
+		}
+		if pouch {
+			att.filename = pouchName(att.name)
 		}
 		changed = changed || att.stub || att.inflate
 		follow = append(follow, *att)
@@ -246,6 +254,15 @@ func (c *copying) putRelated(
 	b := relate(raw, follow, open)
 	b.interrupt = interrupt
 	return c.put(doc, b)
+}
+
+// refuse notes that a revision, which the source sends, cannot be shown to the target.
+func (c *copying) refuse(doc document, status int, word, reason string) error {
+	c.heard(doc)
+	c.out.Revs = append(c.out.Revs, peer.CopiedRev{Rev: doc.rev, Refused: &peer.Refusal{
+		ID: doc.id, Rev: doc.rev, Status: status, Error: word, Reason: reason,
+	}})
+	return errRefused
 }
 
 // put writes a revision to the target and notes the outcome in out. Its error is one of three:

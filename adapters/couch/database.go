@@ -64,7 +64,7 @@ func (e *endpoint) describe(ctx context.Context) (db struct {
 		}
 		return db, a.broken(problem)
 	}
-	e.keepsEncoded.Store(db.BackendAdapter != nil)
+	e.pouch.Store(db.BackendAdapter != nil)
 	return db, nil
 }
 

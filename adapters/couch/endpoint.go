@@ -33,9 +33,10 @@ type endpoint struct {
 	// the server may take back a redirect at any time.
 	moved atomic.Pointer[url.URL]
 
-	// keepsEncoded is set once the server is known to ignore Content-Encoding, as PouchDB's server does: it
-	// would store the compressed bytes as if they were the attachment.
-	keepsEncoded atomic.Bool
+	// pouch is set once the server is known to be PouchDB's. It ignores Content-Encoding, so it would store
+	// compressed bytes as if they were the attachment, and it tells attachments by the names in the headers of
+	// their parts.
+	pouch atomic.Bool
 
 	// These go to the configured server only; see stranger.
 	header        http.Header // the user's headers, without those in ownHeaders

@@ -2,6 +2,7 @@ package couch
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/rand"
 	"encoding/hex"
@@ -24,6 +25,7 @@ type attachment struct {
 	follows     bool     // its bytes come behind the document
 	stub        bool     // only described: the bytes are at the server
 	inflate     bool     // its gzip is undone on the way, for a target that ignores Content-Encoding
+	filename    string   // its name as the header of its part has it; empty for the usual spelling
 	members     []member // as the server sent them, all but stub and follows
 }
 
@@ -158,13 +160,28 @@ func rewrite(doc document, list []attachment) []byte {
 // header returns what begins an attachment's part. CouchDB tells attachments by the order of parts and reads
 // no names; PouchDB tells them by name.
 func (att attachment) header(boundary string) []byte {
-	name := strings.ReplaceAll(oneLine(att.name), `"`, `\"`)
+	name := cmp.Or(att.filename, strings.ReplaceAll(oneLine(att.name), `"`, `\"`))
 	h := fmt.Appendf(nil, "\r\n--%s\r\nContent-Disposition: attachment; filename=\"%s\"\r\n", boundary, name)
 	h = fmt.Appendf(h, "Content-Type: %s\r\nContent-Length: %d\r\n", oneLine(att.contentType), att.size)
 	if att.encoding != "" && !att.inflate {
 		h = fmt.Appendf(h, "Content-Encoding: %s\r\n", oneLine(att.encoding))
 	}
 	return append(h, "\r\n"...)
+}
+
+// pouchName spells a name for PouchDB's server. In the header it reads %22 and references to characters by
+// number, and it takes what follows the last backslash for the name. A name that differs from that in the
+// document ends its process.
+func pouchName(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		if r < ' ' || r == 0x7f || strings.ContainsRune(`"%&`, r) {
+			fmt.Fprintf(&b, "&#%d;", r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 // oneLine replaces control characters in a text that goes into a header: with a line end in it, an

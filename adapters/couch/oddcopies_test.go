@@ -3,6 +3,7 @@ package couch
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"reflect"
 	"strings"
 	"testing"
@@ -33,6 +34,80 @@ func TestCopyDocInAnyOrder(t *testing.T) {
 	want := []written{{uri, doc, []att{attZip, attOne, attTwo}}, {uri, last, []att{attText}}}
 	if !reflect.DeepEqual(target.list, want) {
 		t.Errorf("wrote %+v\nwant  %+v", target.list, want)
+	}
+}
+
+// TestCopyDocControlNames: CouchDB writes names and types of attachments into headers as they are, also with line
+// ends in them, which end a header, or all of them.
+func TestCopyDocControlNames(t *testing.T) {
+	last := docWith("3-c", attText)
+	for _, odd := range []att{
+		{name: "a\nb", kind: "text/plain"}, {name: "a\r\n\r\nb", kind: "text/plain"},
+		{name: "a", kind: "text/plain\n"}, {name: "a\r", kind: "\n\r\n\tx\r\r"},
+	} {
+		odd.data = "\r\n--inne\r\n\r\n\n\x00odd\r"
+		name := odd.name
+		doc := docWith("2-b", attOne, odd, attTwo)
+		answer := new(mixed).part(doc, attOne, odd, attTwo).part(last, attText).end()
+		target := &writes{t: t}
+		bytesOf := map[string]string{
+			"/db/doc/one?rev=2-b": "11", "/db/doc/two?rev=2-b": "22",
+			"/db/doc/" + url.PathEscape(name) + "?rev=2-b": odd.data,
+		}
+		inRig(t, func(w http.ResponseWriter, r *http.Request) {
+			if data, is := bytesOf[r.RequestURI]; is {
+				says(200, data)(w, r)
+				return
+			}
+			saysMixed(answer)(w, r)
+		}, target.serve, func(r *rig) {
+			got := must[peer.Copied](r, peer.CopyDoc{ID: "doc", Revs: []string{"2-b", "3-c"}})
+			if want := []peer.CopiedRev{{Rev: "2-b"}, {Rev: "3-c"}}; !reflect.DeepEqual(got.Revs, want) {
+				t.Errorf("%q: %+v", name, got)
+			}
+		})
+		odd.name, odd.kind = oneLine(name), oneLine(odd.kind)
+		uri := "/db/doc?new_edits=false"
+		want := []written{{uri, doc, []att{attOne, odd, attTwo}}, {uri, last, []att{attText}}}
+		if !reflect.DeepEqual(target.list, want) {
+			t.Errorf("wrote %+v\nwant  %+v", target.list, want)
+		}
+	}
+}
+
+// TestCopyDocNamesForPouch: PouchDB's server reads the names of attachments out of headers in its own way, and a
+// name that is none of the document's ends its process. So the document is refused if that way leads to no name.
+func TestCopyDocNamesForPouch(t *testing.T) {
+	for name, want := range map[string]string{
+		"ü a": "ü a", `x";y`: "x&#34;;y", "a%22b": "a&#37;22b", "&#65;": "&#38;#65;",
+		"a\tb\n": "a&#9;b&#10;", `a\b`: "",
+	} {
+		odd := att{name: name, kind: "text/plain", data: "odd"}
+		source := saysMixed(new(mixed).part(docWith("2-b", odd), odd).part(docWith("3-c", attText), attText).end())
+		target := &writes{t: t}
+		inRig(t, func(w http.ResponseWriter, r *http.Request) {
+			if strings.Contains(r.RequestURI, "?rev=") {
+				says(200, "odd")(w, r)
+				return
+			}
+			source(w, r)
+		}, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				says(200, `{"update_seq":1,"instance_start_time":"1","backend_adapter":"MemDown"}`)(w, r)
+				return
+			}
+			target.serve(w, r)
+		}, func(r *rig) {
+			must[peer.Opened](r, peer.Open{Side: peer.Target})
+			got := must[peer.Copied](r, peer.CopyDoc{ID: "doc", Revs: []string{"2-b", "3-c"}})
+			if refused := got.Revs[0].Refused != nil; refused != (want == "") {
+				t.Errorf("%q: %+v", name, got.Revs)
+			}
+		})
+		odd.name = want
+		if want != "" && !reflect.DeepEqual(target.list[0].atts, []att{odd}) {
+			t.Errorf("%q: wrote %+v", name, target.list[0].atts)
+		}
 	}
 }
 

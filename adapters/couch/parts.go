@@ -7,6 +7,7 @@ import (
 	"mime"
 	"mime/multipart"
 	"slices"
+	"strings"
 
 	"couchrelay/core/peer"
 
@@ -42,7 +43,8 @@ func (c *copying) readPart(a *answer, part *multipart.Part) error {
 	}
 	kind, params, _ := mime.ParseMediaType(part.Header.Get("Content-Type"))
 	if kind == "multipart/related" {
-		return c.readRelated(a, multipart.NewReader(part, params["boundary"]))
+		b := params["boundary"]
+		return c.readRelated(a, multipart.NewReader(newPartHeaders(part, b), b))
 	}
 	raw, err := readDoc(part)
 	if err != nil {
@@ -111,9 +113,9 @@ func (c *copying) readRelated(a *answer, related *multipart.Reader) error {
 	defer cancel()
 	alone := &fetcher{copying: c, ctx: ctx, rev: doc.rev}
 	defer alone.close()
-	disordered := false
+	oneByOne := slices.ContainsFunc(attachments, breaksHeader)
 	open := func(att attachment) (io.Reader, error) {
-		if disordered {
+		if oneByOne {
 			return alone.open(att)
 		}
 		part, err := related.NextRawPart()
@@ -121,7 +123,7 @@ func (c *copying) readRelated(a *answer, related *multipart.Reader) error {
 		case err == io.EOF:
 			err = notFollowing(att)
 		case err == nil && isOfAnother(part, att, attachments):
-			disordered = true
+			oneByOne = true
 			return alone.open(att)
 		}
 		return part, err
@@ -132,6 +134,11 @@ func (c *copying) readRelated(a *answer, related *multipart.Reader) error {
 	}
 	return c.putRelated(doc, attachments, open, interrupt)
 }
+
+// breaksHeader reports whether the header of an attachment's part is unreadable: CouchDB writes the name there as
+// it is, also with a line end in it. Where the bytes begin is then unknown, so all attachments are fetched one by
+// one.
+func breaksHeader(att attachment) bool { return att.follows && strings.Contains(att.name, "\r\n") }
 
 // isOfAnother reports whether a part names another attachment than the expected one. Couchbase's Sync Gateway sends
 // attachments in any order; they are then fetched one by one, since the target wants them in the order of the document.

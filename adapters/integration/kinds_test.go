@@ -27,7 +27,7 @@ func everything(t *testing.T, db, text string) {
 	for n := range 12 {
 		atts := object{"small.txt": object{"content_type": text, "data": bytes.Repeat([]byte("text "), n+1)}}
 		if n%3 == 0 {
-			atts["large ü.bin"] = object{"content_type": "application/octet-stream",
+			atts["large ü \"; %22&#65;\n.bin"] = object{"content_type": "application/octet-stream",
 				"data": bytes.Repeat([]byte{byte(n), 7}, 400_000)}
 		}
 		if n%4 == 0 {
