@@ -301,7 +301,7 @@ func (k *committer) wentOn(on peer.Side, log checkpoint.Log) bool {
 	if was := k.sides[on].log.SessionID; was != "" {
 		return log.Has(was)
 	}
-	return !k.resets()
+	return !k.opener.resets()
 }
 
 // logWritten goes on to the other log, or ends the checkpoint.

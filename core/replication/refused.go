@@ -71,15 +71,12 @@ type refusals struct {
 	docs map[uint64]bool
 	rng  prng.Source // spreads passes of runs that begin together
 
-	next    instant.Time // when the next pass begins; Never while there is no reason for one
-	added   int64        // revisions that this run has put into the list, or more
-	failing bool         // some of those listed have failed
-	// unfinished says that the run tries some of the list again, as far as the last pass and this run's refusals tell;
-	// before the first pass as the checkpoint does. Checkpoints have it (see checkpoint.Log).
-	unfinished bool
-	taken      int64 // documents that the target had taken when the list had room last, in this run
-	changed    bool  // such a document was written since the last pass began
-	last       bool  // a one-shot has begun its last attempts
+	next  instant.Time // when the next pass begins; Never while there is no reason for one
+	added int64        // revisions that this run has put into the list, or more
+	standing
+	taken   int64 // documents that the target had taken when the list had room last, in this run
+	changed bool  // such a document was written since the last pass began
+	last    bool  // a one-shot has begun its last attempts
 
 	// The pass under way; without meaning while passing is false.
 	passing bool
@@ -90,6 +87,14 @@ type refusals struct {
 	batch   *batch          // copies of this page; nil if there are none
 	tried   map[peerRev]int // attempts of the revisions in batch, before this one
 	over    []Finding       // of this page
+}
+
+// standing is what the list is, as far as the last pass and this run's refusals tell.
+type standing struct {
+	failing bool // some of those listed have failed
+	// unfinished says that the run tries some of them again; before the first pass as the last checkpoint does.
+	// Checkpoints have it (see checkpoint.Log).
+	unfinished bool
 }
 
 // peerRev names a revision of a document.

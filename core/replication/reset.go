@@ -15,7 +15,7 @@ func (o *opener) forgets(on peer.Side) bool {
 }
 
 // resets reports whether the run copies all anew, whatever checkpoints there were.
-func (r *Run) resets() bool { return r.plan.Reset || r.opener.anew }
+func (o *opener) resets() bool { return o.plan.Reset || o.anew }
 
 // marks reports whether a side is to have a log before it has a checkpoint: where no instance_start_time tells that a
 // database was deleted and made again, the log does. The new database has none, so its server does not take the first

@@ -35,8 +35,8 @@ func (w *world) unfinished(on peer.Side) bool {
 	return log.Unfinished
 }
 
-// TestListIsGone: a run finds checkpoints which cover a document that only a list had, and has no such list: its job was
-// made again, or its service was put back to a backup. It copies all anew, however often it is killed, and its
+// TestListIsGone: a run finds checkpoints which cover a document that only a list had, and has no such list: its job
+// was made again, or its service was put back to a backup. It copies all anew, however often it is killed, and its
 // checkpoints rely on no list any more.
 func TestListIsGone(t *testing.T) {
 	for _, kills := range []int{0, 1, 3} {
@@ -64,8 +64,8 @@ func TestListIsGone(t *testing.T) {
 	}
 }
 
-// TestListOfAnotherReplication: a job has a list, which goes with its checkpoints unless the job was another replication
-// when it got it.
+// TestListOfAnotherReplication: a job has a list, which goes with its checkpoints unless the job was another
+// replication when it got it.
 func TestListOfAnotherReplication(t *testing.T) {
 	for was, anew := range map[string]bool{"": false, "four+continuous": false, "five": true} {
 		w := leftOut(t)

@@ -21,12 +21,13 @@ type forsaken struct {
 
 var forsakenSubject = subject{
 	invariants: []Invariant{
-		{"L13b", "Once all trouble is over, what could not be copied and was to be tried again is on the target, or in " +
-			"the list of the job that replicates there, whatever became of the job that had met it."},
+		{"L13b", "Once all trouble is over, what could not be copied and was to be tried again is on the target, " +
+			"or in the list of the job that replicates there, whatever became of the job that had met it."},
 	},
 	begin: func(c *chronicle) {
 		f := &forsaken{
-			chronicle: c, ran: map[string][]*run{}, failed: map[*run]map[peers.Revision]bool{}, shared: map[string]bool{},
+			chronicle: c, ran: map[string][]*run{}, failed: map[*run]map[peers.Revision]bool{},
+			shared: map[string]bool{},
 		}
 		c.on.runStepped.add(f.stepped)
 		c.on.jobChanged.add(f.changed)
