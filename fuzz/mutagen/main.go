@@ -32,6 +32,7 @@ type options struct {
 	sample, seeds, jobs int
 	seed                uint64
 	both, again, list   bool
+	only                string
 	until               string
 	out                 string
 	patterns            []string
@@ -41,6 +42,7 @@ func main() {
 	var o options
 	flag.IntVar(&o.sample, "sample", 300, "number of mutants")
 	flag.Uint64Var(&o.seed, "seed", 1, "what the sample is drawn with")
+	flag.StringVar(&o.only, "only", "", "packages to draw from, such as core/follow,core/jobstore; else all")
 	flag.IntVar(&o.seeds, "seeds", 100, "seeds of the simulator to play for each, from 1 on")
 	flag.IntVar(&o.jobs, "jobs", runtime.GOMAXPROCS(0), "mutants at once, each on one core")
 	flag.BoolVar(&o.both, "both", false, "play seeds also for mutants that tests noticed")
@@ -73,6 +75,11 @@ func run(ctx context.Context, o options) error {
 	m, err := load(root, o.patterns...)
 	if err != nil {
 		return err
+	}
+	if o.only != "" {
+		if err := m.drawFrom(strings.Split(o.only, ",")); err != nil {
+			return err
+		}
 	}
 	drawn := m.sample(o.sample, o.seed)
 	if o.list {

@@ -42,10 +42,13 @@ type point struct {
 	variants [][]edit
 }
 
-// points returns all places of a module that can be damaged.
+// points returns all places of a module that can be damaged, but for packages that are spared.
 func (m *module) points() []*point {
 	var all []*point
 	for _, p := range m.packages {
+		if p.spared {
+			continue
+		}
 		var found []*point
 		for _, f := range p.files {
 			for _, decl := range f.ast.Decls {

@@ -66,6 +66,32 @@ func TestKeysOutliveMoves(t *testing.T) {
 	}
 }
 
+// A sample of one package has the mutants that a sample of all has of it, and no others.
+func TestSampleOfSomePackages(t *testing.T) {
+	t.Parallel()
+	m := fixture(t, map[string]string{
+		"p/p.go": manyPoints, "p/below/p.go": manyPoints, "q/p.go": manyPoints,
+	})
+	var want []string
+	for _, mutant := range m.sample(1000, 1).mutants {
+		if mutant.file.path == "fixture/p/below" {
+			want = append(want, mutant.key())
+		}
+	}
+	if err := m.drawFrom([]string{"p/below"}); err != nil {
+		t.Fatal(err)
+	}
+	got := keys(m, 1000, 1)
+	slices.Sort(got)
+	slices.Sort(want)
+	if len(want) == 0 || !slices.Equal(got, want) {
+		t.Errorf("%d mutants of the package alone, %d of it among those of all", len(got), len(want))
+	}
+	if err := m.drawFrom([]string{"p", "r"}); err == nil {
+		t.Error("draws from a package that is not there")
+	}
+}
+
 func TestSampleEndsWithThePoints(t *testing.T) {
 	t.Parallel()
 	d := fixture(t, map[string]string{"p.go": manyPoints}).sample(1000, 1)

@@ -34,8 +34,15 @@ type pkg struct {
 	types *types.Package
 	info  *types.Info
 	// tests are the packages whose tests have it, itself first; those without tests are not among them.
-	tests []string
-	rapid bool // its tests use rapid
+	tests  []string
+	rapid  bool // its tests use rapid
+	spared bool // no mutants are drawn from it
+}
+
+// short is the package's path below the module.
+func (p *pkg) short() string {
+	_, short, _ := strings.Cut(p.path, "/")
+	return short
 }
 
 type file struct {
@@ -171,6 +178,19 @@ func (m *module) findTests(patterns []string) error {
 		p.tests = has[p.path]
 		if own := slices.Index(p.tests, p.path); own > 0 {
 			p.tests = slices.Insert(slices.Delete(p.tests, own, own+1), 0, p.path)
+		}
+	}
+	return nil
+}
+
+// drawFrom spares all packages but the named ones.
+func (m *module) drawFrom(names []string) error {
+	for _, p := range m.packages {
+		p.spared = !slices.Contains(names, p.short())
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(m.packages, func(p *pkg) bool { return p.short() == name }) {
+			return fmt.Errorf("no package %q to draw from", name)
 		}
 	}
 	return nil
