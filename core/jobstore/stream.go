@@ -60,7 +60,7 @@ type rows struct {
 	buffer []string
 	used   int  // rows of the buffer that were found
 	ended  bool // there are none behind the buffer
-	chunk  int
+	chunk  int  // rows to read at once; first as many as the page may need
 }
 
 // Bounds of how many rows are read at once.
@@ -80,9 +80,11 @@ func (s *rows) seek(p Position) (found, error) {
 	if s.ended {
 		return found{none: true}, nil
 	}
-	if 2*s.used >= s.chunk {
+	switch {
+	case s.buffer == nil: // the first read
+	case 2*s.used >= s.chunk:
 		s.chunk = min(2*s.chunk, maxChunk)
-	} else {
+	default:
 		s.chunk = minChunk
 	}
 	return s.read(p)
