@@ -10,6 +10,7 @@ import (
 	"couchrelay/core/docs/revtree"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
+	"couchrelay/core/schedule"
 )
 
 // travelling is a reader that counts round trips: reads of what the transaction has not read, named or written before.
@@ -136,5 +137,37 @@ func TestRoundTripsOfWrite(t *testing.T) {
 	}
 	if few, many := trips(2), trips(20); many > few {
 		t.Errorf("20 documents take %d round trips, and 2 take %d", many, few)
+	}
+}
+
+// mostTrips are the round trips of operations, one number for each of tripPolicies unless all take as many.
+var mostTrips = map[string][]int{
+	"accept": {4}, "cancel": {9}, "claim": {6}, "complete": {7, 7, 10}, "crash": {1, 1, 4}, "delete": {9},
+	"demands": {2}, "dropped": {13}, "edit": {8, 8, 9}, "errors": {5}, "fail": {7, 7, 10}, "find": {3},
+	"hold": {1}, "holds": {1}, "list": {11}, "list of a user": {4}, "list of a worker": {4}, "pause": {2},
+	"pause of a run": {1}, "progress": {1}, "promote": {3}, "ready": {2}, "refused": {3},
+	"replicate": {6, 5, 7}, "requeue": {1, 1, 4}, "reset": {1}, "resume": {3}, "retries": {1}, "retry": {2},
+	"retry of failed": {7, 7, 8}, "servers": {5}, "share": {2}, "stand by": {5, 5, 8}, "store refused": {2},
+	"sweep": {12}, "total": {4}, "uses": {5, 3, 3}, "work": {3},
+}
+
+var tripPolicies = []schedule.Policy{schedule.FairShare, schedule.FIFO, schedule.Tags}
+
+// TestRoundTrips: no operation takes more round trips than mostTrips says. Its caller waits for each of them, and the
+// longer a transaction takes the sooner it conflicts.
+func TestRoundTrips(t *testing.T) {
+	for i, policy := range tripPolicies {
+		b := newFullBench(t)
+		b.share(func(c *Sharing) { c.Policy = policy })
+		for name, op := range b.operations() {
+			r := &travelling{}
+			tx := b.db.Begin(t.Context(), kv.Options{})
+			r.Reader = tx
+			most := mostTrips[name]
+			if err := op(travellingTx{tx, r}); err != nil || len(most) == 0 || r.trips > most[min(i, len(most)-1)] {
+				t.Errorf("%s under %s: %d round trips, %v", name, policy, r.trips, err)
+			}
+			tx.Cancel()
+		}
 	}
 }
