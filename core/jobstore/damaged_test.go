@@ -23,12 +23,16 @@ import (
 // there. Rows that mean something whatever bytes they have are left out: counters, ids, and what documents say.
 func TestDamagedRowsAreTold(t *testing.T) {
 	b := newFullBench(t)
+	b.share(func(*Sharing) {})
 	free := map[string][]string{ // by operation
 		"cancel":  {"docs/1/"},
 		"edit":    {"docs/1/"},
 		"refused": {"jobs/replication/job/"}, // whose lock is all that counts
 		"dropped": {"jobs/replication/ready/"},
 		"sweep":   {"usage/", "count/"}, // which stay as they are
+
+		"make a hold": {"jobs/replication/worker/"}, // whoever it is of is called
+		"lift a hold": {"hold/"},                    // so that one that cannot be read is lifted
 	}
 	values := []string{"claim/", "count/", "weights/", "tally/", "jobs/replication/count/"}
 	keys := []string{"hold/"} // which say nothing that is not in the value
@@ -59,7 +63,7 @@ func TestDamagedRowsAreTold(t *testing.T) {
 
 // operations are transactions on the jobs of a full bench, all of which succeed.
 func (b *bench) operations() map[string]func(kv.Tx) error {
-	later := b.now.Add(48 * time.Hour)
+	later, order := b.now.Add(48*time.Hour), b.order()
 	lists := func(tx kv.Tx) Lists { return Lists{b.s, tx.Snapshot()} }
 	all := map[string]func(kv.Tx) error{
 		"edit":   func(tx kv.Tx) error { return b.edit(tx, "ready", simple) },
@@ -92,9 +96,26 @@ func (b *bench) operations() map[string]func(kv.Tx) error {
 		"total":   func(tx kv.Tx) error { _, _, err := lists(tx).Total(Filter{}); return err },
 		"servers": func(tx kv.Tx) error { _, _, err := lists(tx).Servers("", 9); return err },
 		"errors":  func(tx kv.Tx) error { _, _, err := lists(tx).Errors("", 9); return err },
+		"count":   func(tx kv.Tx) error { _, _, err := lists(tx).Count(Filter{}, 9); return err },
+		"refusals": func(tx kv.Tx) error {
+			_, err := b.s.Keys.Refusals(tx, jobID("run"), "", "", 9)
+			return err
+		},
+		"shared":    func(tx kv.Tx) error { _, _, err := b.s.Shared(tx); return err },
+		"tune":      func(tx kv.Tx) error { return b.s.Tune(tx, order.Decay, time.Hour, later) },
+		"end round": func(tx kv.Tx) error { return b.s.EndRound(tx, order.Round, later) },
+		"charge": func(tx kv.Tx) error {
+			return b.s.Charge(tx, []schedule.Charge{{Account: "_replicator", At: b.now, Worker: "w", Used: 7}}, b.now)
+		},
+		"reindex": func(tx kv.Tx) error {
+			tx.Set(b.s.Keys.Reindex, nil)
+			_, err := Reindex(tx, b.s, 99)
+			return err
+		},
 	}
 	for name, f := range map[string]Filter{
 		"list": {}, "list of a user": {User: "ann"}, "list of a worker": {Workers: []string{"w"}},
+		"list of a host": {Server: "h"},
 	} {
 		all[name] = func(tx kv.Tx) error {
 			_, err := lists(tx).Page(Listing{Filter: f, Limit: 100})
@@ -109,6 +130,8 @@ func (b *bench) operations() map[string]func(kv.Tx) error {
 		"resume":          func(o Operator) (bool, error) { return o.Resume(jobID("paused"), "") },
 		"reset":           func(o Operator) (bool, error) { return o.Reset(jobID("run"), "") },
 		"cancel":          func(o Operator) (bool, error) { return o.Cancel(jobID("ready")) },
+		"make a hold":     func(o Operator) (bool, error) { return o.MakeHold(Hold{Server: "other.t"}) },
+		"lift a hold":     func(o Operator) (bool, error) { return o.LiftHold("server:held.t") },
 	} {
 		all[name] = func(tx kv.Tx) error { _, err := give(b.by(tx)); return err }
 	}

@@ -63,13 +63,12 @@ func (s *Store) Order(r kv.Reader) (schedule.Order, error) {
 	return o, nil
 }
 
-func (k Keys) setOrder(tx kv.Tx, o schedule.Order) error {
+func (k Keys) setOrder(tx kv.Tx, o schedule.Order) {
 	b, err := json.Encode(o)
 	if err != nil {
-		return err
+		panic("jobstore: " + err.Error()) // plain numbers and strings
 	}
 	tx.Set(k.Order, b)
-	return nil
 }
 
 // Share puts settings in force on all nodes. Waiting jobs stay where they are: if the policy changes, those
@@ -90,9 +89,7 @@ func (s *Store) Share(tx kv.Tx, c Sharing, now instant.Time) error {
 	if half := o.HalfLife(0, 0); o.PriorityCoeff != 0 && half != o.Decay.HalfLife {
 		o.Decay = o.Decay.Changed(now, half)
 	}
-	if err := s.Keys.setOrder(tx, o); err != nil {
-		return err
-	}
+	s.Keys.setOrder(tx, o)
 	return s.setShares(tx, c.Shares)
 }
 
@@ -144,7 +141,8 @@ func (s *Store) Tune(tx kv.Tx, seen schedule.Decay, halfLife time.Duration, now 
 		halfLife = o.HalfLife(0, 0)
 	}
 	o.Decay = o.Decay.Changed(now, halfLife)
-	return s.Keys.setOrder(tx, o)
+	s.Keys.setOrder(tx, o)
+	return nil
 }
 
 // EndRound begins the next round, unless another node was faster (see schedule.Round). Jobs of an earlier epoch
@@ -169,5 +167,6 @@ func (s *Store) EndRound(tx kv.Tx, seen schedule.Round, now instant.Time) error 
 		}
 	}
 	o.Round = o.NextRound(now, ends[0], ends[1])
-	return s.Keys.setOrder(tx, o)
+	s.Keys.setOrder(tx, o)
+	return nil
 }

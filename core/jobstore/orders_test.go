@@ -1,0 +1,116 @@
+package jobstore
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/kv"
+)
+
+// TestOrdersByState: what an order of an operator tells of a job in each state. One that says that it has changed
+// nothing, or that something is in the way, leaves the store as it was.
+func TestOrdersByState(t *testing.T) {
+	const changes, nothing = "changes", "" // else a part of what is in the way
+	const over, paused, held, waits = "the job is over", "the job is paused", "hold server:held.t", "waits until"
+	orders := map[string]func(o Operator, id string) (bool, error){
+		"pause":  func(o Operator, id string) (bool, error) { return o.Pause(id, "why") },
+		"resume": func(o Operator, id string) (bool, error) { return o.Resume(id, "why") },
+		"retry":  func(o Operator, id string) (bool, error) { return o.Retry(id, "why") },
+		"reset":  func(o Operator, id string) (bool, error) { return o.Reset(id, "why") },
+		"cancel": func(o Operator, id string) (bool, error) { return o.Cancel(id) },
+	}
+	want := map[string]map[string]string{ // by order and document
+		"pause": {
+			"ready": changes, "run": changes, "crash": changes, "held": changes, "wait": changes, "paused": nothing,
+			"document": changes, "reset": changes, "done": over, "bad": over, "none": nothing,
+		},
+		"resume": {
+			"ready": nothing, "run": nothing, "crash": nothing, "held": nothing, "wait": nothing, "paused": changes,
+			"document": `says "paused": true`, "reset": nothing, "done": over, "bad": over, "none": nothing,
+		},
+		"retry": {
+			"ready": nothing, "run": changes, "crash": changes, "held": held, "wait": waits, "paused": paused,
+			"document": `says "paused": true`, "reset": nothing, "done": over, "bad": changes, "none": nothing,
+		},
+		"reset": {
+			"ready": changes, "run": changes, "crash": changes, "held": changes, "wait": changes, "paused": changes,
+			"document": changes, "reset": nothing, "done": over, "bad": over, "none": nothing,
+		},
+		"cancel": {
+			"ready": changes, "run": changes, "crash": changes, "held": changes, "wait": changes, "paused": changes,
+			"document": changes, "reset": changes, "done": nothing, "bad": nothing, "none": nothing,
+		},
+	}
+	b := newFullBench(t)
+	b.put("document", `{"source":"http://h/a","target":"http://document.t/b","paused":true}`, admin)
+	b.put("reset", `{"source":"http://h/a","target":"http://reset.t/b"}`, admin)
+	b.reset(jobID("reset"))
+	b.now = b.now.Add(time.Hour) // so that it is no repetition
+	for order, give := range orders {
+		for id, want := range want[order] {
+			before := b.db.Hash()
+			err := kv.Do(t.Context(), b.db, func(tx kv.Tx) error {
+				changed, err := give(b.by(tx), jobID(id))
+				told := ""
+				if obstacle, is := errors.AsType[Obstacle](err); is {
+					told, err = string(obstacle), nil
+				}
+				if changed != (want == changes) || !changed && !strings.Contains(told, want) || told != "" && want == "" {
+					t.Errorf("%s of %s: changed %v, in the way is %q", order, id, changed, told)
+				}
+				if err == nil && changed {
+					err = errUndone
+				}
+				return err
+			})
+			if err != nil && err != errUndone || b.db.Hash() != before {
+				t.Errorf("%s of %s changes the store: %v", order, id, err)
+			}
+		}
+	}
+}
+
+var errUndone = errors.New("what was done is not committed")
+
+// TestPauseGivenTwice: a job that is paused already keeps its first pause, and a hold that is in force its reason.
+func TestPauseGivenTwice(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	b.pause(jobID("r"))
+	hold := Hold{Server: "x.t", Reason: "first"}
+	b.give(func(o Operator) (bool, error) { return o.MakeHold(hold) })
+	first, before := *b.record(jobID("r")).Pause, b.db.Hash()
+	b.now = b.now.Add(time.Hour)
+	hold.Reason = "second"
+	made, _ := b.give(func(o Operator) (bool, error) { return o.MakeHold(hold) })
+	if b.pause(jobID("r")) || made || *b.record(jobID("r")).Pause != first || b.db.Hash() != before {
+		t.Errorf("paused by %+v, and then by %+v; another hold is made: %v", first, b.record(jobID("r")).Pause, made)
+	}
+}
+
+// TestLongIDsBesideOthers: a document whose id no store can hold is refused, and those beside it are written.
+func TestLongIDsBesideOthers(t *testing.T) {
+	b := newBench(t)
+	long, body := strings.Repeat("x", 12_000), []byte(simple)
+	var written []docs.Written
+	b.do(func(tx kv.Tx) error {
+		db, err := b.s.Docs.Open(tx, "_replicator")
+		if err != nil {
+			return err
+		}
+		edits := []docs.Edit{
+			{Document: docs.Document{ID: long, Body: body}, Token: 1},
+			{Document: docs.Document{ID: "_design/d", Body: []byte(`{"language":"x"}`)}, Token: 2},
+			{Document: docs.Document{ID: "r", Body: body}, Token: 3},
+		}
+		written, err = b.s.WriteDocs(tx, db, edits, admin, b.now)
+		return err
+	})
+	if len(written) != 3 || written[0].Err == nil || !written[2].Changed && written[2].Err != nil {
+		t.Errorf("written are %+v", written[1:])
+	}
+	b.wantState(jobID("r"), Pending)
+}
