@@ -278,3 +278,35 @@ func (w *world) due() (n int) {
 	})
 	return n
 }
+
+// TestLocksAreNew: each run has a lock that none before it had, also of the same worker and database. So what an earlier
+// run has asked for, and lands late, changes nothing.
+func TestLocksAreNew(t *testing.T) {
+	w := newWorld(t)
+	held := map[follow.Held]bool{}
+	var early follow.Held
+	w.asked = func(q follow.Request) {
+		if q, is := q.(follow.Opened); is {
+			if held[q.Held] = true; len(held) == 1 {
+				early = q.Held
+			}
+		}
+	}
+	w.start()
+	for range 3 {
+		w.settle(10 * time.Second)
+		w.follow(w.list...)
+	}
+	w.settle(10 * time.Second)
+	if len(held) != w.runs || w.runs != 4 {
+		t.Errorf("%d runs have %d locks", w.runs, len(held))
+	}
+	late := follow.Release{Held: early, Error: "timeout", Reason: "of an earlier run"}
+	err := kv.Do(t.Context(), w.db, func(tx kv.Tx) error {
+		_, err := follow.Perform(tx, w.store, late, w.now)
+		return err
+	})
+	if follow.OutcomeOf(err) != follow.Halted || w.followed().Error != "" {
+		t.Errorf("a late request of the first run: %v; the job has the error %q", err, w.followed().Error)
+	}
+}

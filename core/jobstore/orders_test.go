@@ -91,13 +91,16 @@ func TestPauseGivenTwice(t *testing.T) {
 	}
 }
 
-// TestLongIDsBesideOthers: a document whose id no store can hold is refused, and those beside it are written.
+// TestLongIDsBesideOthers: a document whose id no store can hold is refused, and those beside it are written. No store
+// is asked for keys that it cannot have, nor for the job of a design document.
 func TestLongIDsBesideOthers(t *testing.T) {
 	b := newBench(t)
 	long, body := strings.Repeat("x", 12_000), []byte(simple)
 	var written []docs.Written
+	r := &travelling{}
 	b.do(func(tx kv.Tx) error {
-		db, err := b.s.Docs.Open(tx, "_replicator")
+		r.Reader = tx
+		db, err := b.s.Docs.Open(travellingTx{tx, r}, "_replicator")
 		if err != nil {
 			return err
 		}
@@ -106,9 +109,14 @@ func TestLongIDsBesideOthers(t *testing.T) {
 			{Document: docs.Document{ID: "_design/d", Body: []byte(`{"language":"x"}`)}, Token: 2},
 			{Document: docs.Document{ID: "r", Body: body}, Token: 3},
 		}
-		written, err = b.s.WriteDocs(tx, db, edits, admin, b.now)
+		written, err = b.s.WriteDocs(travellingTx{tx, r}, db, edits, admin, b.now)
 		return err
 	})
+	for _, at := range r.near {
+		if len(at.Begin) > kv.MaxKeySize || b.s.Keys.Jobs.Job.Sub(jobID("_design/d")).Contains(at.Begin) {
+			t.Errorf("read is %.300q", at.Begin)
+		}
+	}
 	if len(written) != 3 || written[0].Err == nil || !written[2].Changed && written[2].Err != nil {
 		t.Errorf("written are %+v", written[1:])
 	}
