@@ -120,8 +120,10 @@ func (w *world) kill(k *worker) {
 	w.workers = slices.DeleteFunc(w.workers, func(o *worker) bool { return o == k })
 }
 
-func (k *worker) tell(ev follow.Event) {
-	for _, e := range k.m.Step(k.w.now, ev) {
+// tell steps the worker, and returns how many effects that has.
+func (k *worker) tell(ev follow.Event) int {
+	effects := k.m.Step(k.w.now, ev)
+	for _, e := range effects {
 		switch e := e.(type) {
 		case follow.Ask:
 			if slices.ContainsFunc(k.asks, func(a follow.Ask) bool { return a.ID == e.ID }) {
@@ -146,6 +148,7 @@ func (k *worker) tell(ev follow.Event) {
 			k.left = true
 		}
 	}
+	return len(effects)
 }
 
 // act does one thing that the worker has asked for, and reports whether there was one.
@@ -237,15 +240,17 @@ func (k *worker) fire() {
 	}
 }
 
-// pass has time pass.
+// pass has time pass. A worker that is woken acts if its deadline is over, and only then: nobody else wakes it.
 func (w *world) pass(d time.Duration) {
 	w.now = w.now.Add(d)
 	for _, k := range slices.Clone(w.workers) {
 		k.fire()
+		late := k.m.Deadline() <= w.now
+		if acts := k.tell(follow.Wake{}) > 0; acts && !late {
+			w.t.Fatalf("a worker acts before its deadline, and would sleep until then")
+		}
 		if k.m.Deadline() <= w.now {
-			if k.tell(follow.Wake{}); k.m.Deadline() <= w.now {
-				w.t.Fatalf("a worker that was woken wants to be woken at once: a busy loop")
-			}
+			w.t.Fatalf("a worker that was woken wants to be woken at once: a busy loop")
 		}
 	}
 }
