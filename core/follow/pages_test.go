@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"couchrelay/core/check"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
+	"couchrelay/core/peer"
 )
 
 // ids are those of the first n documents of a desk.
@@ -237,6 +239,68 @@ func TestCheckOfRows(t *testing.T) {
 				tx.Set(c.key, before)
 			}
 			return nil
+		})
+	}
+}
+
+// TestSettingsChange: what another configuration of a database does to its job and its mirror. What is the same changes
+// nothing, not even the lock of who runs it.
+func TestSettingsChange(t *testing.T) {
+	is := Database{Section: "couch", Name: "reps", URL: "http://s/reps/"}
+	moved, trusted := is, is
+	moved.URL, trusted.Trusted = "http://other/reps/", true
+	for name, c := range map[string]struct {
+		to    Database
+		epoch int64 // afterwards
+		since peer.Seq
+		docs  int // in the mirror
+	}{
+		"the same":         {to: is, since: "5", docs: 5},
+		"another server":   {to: moved, epoch: 1, docs: 5},
+		"trusted from now": {to: trusted},
+	} {
+		d := newDesk(t)
+		d.fill(ids(5))
+		d.ask(Opened{Held: d.held, Instance: "1"})
+		before := d.db.Hash()
+		var made, gone []string
+		d.do(func(tx kv.Tx) (err error) {
+			made, gone, err = Follow(tx, d.s, []Database{c.to}, []tuple.UUID{{2}}, d.now)
+			return err
+		})
+		same := c.to == is
+		if len(gone) > 0 || same != (len(made) == 0) || same != (d.db.Hash() == before) {
+			t.Errorf("%s: made %q, gone %q", name, made, gone)
+		}
+		d.do(func(tx kv.Tx) error {
+			j, err := d.s.Queue.Get(tx, is.ID())
+			if err != nil {
+				return err
+			}
+			data, err := decodeJob(j)
+			if err != nil {
+				return err
+			}
+			want := Job{Database: c.to, Instance: "1", Since: c.since, Epoch: c.epoch, Reconciling: c.epoch > 0}
+			if !same {
+				want.Instance = ""
+			}
+			if *data != want || same != (j.Lock == d.held.Lock) {
+				t.Errorf("%s: the job is %+v under %v, want %+v", name, *data, j.Lock, want)
+			}
+			db, err := d.s.mirror(tx, is.ID())
+			if err != nil {
+				return err
+			}
+			if db.Follows != c.to.URL || db.Trusted != c.to.Trusted {
+				t.Errorf("%s: the mirror follows %s, trusted %v", name, db.Follows, db.Trusted)
+			}
+			info, err := db.Info()
+			rows, wrong := tx.GetRange(d.s.Keys.Rows.Range(), kv.RangeOptions{})
+			if int(info.Docs) != c.docs || len(rows) != c.docs {
+				t.Errorf("%s: %d documents in the mirror, %d rows", name, info.Docs, len(rows))
+			}
+			return cmp.Or(err, wrong)
 		})
 	}
 }
