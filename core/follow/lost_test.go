@@ -279,8 +279,8 @@ func (w *world) due() (n int) {
 	return n
 }
 
-// TestLocksAreNew: each run has a lock that none before it had, also of the same worker and database. So what an earlier
-// run has asked for, and lands late, changes nothing.
+// TestLocksAreNew: each run has a lock that none before it had, also of the same worker and database. So what an
+// earlier run has asked for, and lands late, changes nothing.
 func TestLocksAreNew(t *testing.T) {
 	w := newWorld(t)
 	held := map[follow.Held]bool{}

@@ -1,0 +1,152 @@
+package follow
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"couchrelay/core/peer"
+)
+
+// TestDocumentsAreTaken: documents count as far as they are as their rows announce. From one that is older on the feed
+// is read again, after a pause if it is the first; one that is newer waits until the database is known to have the
+// newest change, and is then taken with what was announced, but only one at once.
+func TestDocumentsAreTaken(t *testing.T) {
+	for name, c := range map[string]struct {
+		revs          string // of a, b and c, which are announced as 2-x each
+		sure          bool
+		docs, rows    string // taken, and still to be read
+		through       peer.Seq
+		again, proved bool   // the feed is read again; documents wait for proof
+		last, ahead   string // newest change, if another one
+		ends          bool
+	}{
+		"all as announced":      {revs: "2-x 2-x 2-x", docs: "a b c", through: "9"},
+		"fewer than asked for":  {revs: "2-x", docs: "a", rows: "b c", through: "9"},
+		"the second is older":   {revs: "2-x 1-x 2-x", docs: "a", through: "5", again: true},
+		"the first is older":    {revs: "1-x 2-x 2-x", through: "4", again: true},
+		"the first is missing":  {revs: "- 2-x 2-x", through: "4", again: true},
+		"the first is another":  {revs: "2-y 2-x 2-x", through: "4", again: true},
+		"the first is newer":    {revs: "3-y 2-x 2-x", rows: "a b c", through: "9", proved: true},
+		"the second is newer":   {revs: "2-x 3-y 2-x", docs: "a", rows: "b c", through: "9", proved: true},
+		"it is, and was proved": {revs: "2-x 3-y 2-x", sure: true, docs: "a b>2-x c", through: "9", last: "b", ahead: "b"},
+		"two are newer": {
+			revs: "3-y 2-x 3-y", sure: true, docs: "a>2-x b", through: "6", again: true, last: "a", ahead: "a",
+		},
+		"none came": {revs: "", rows: "a b c", through: "9", ends: true},
+	} {
+		r := reading()
+		in := &r.in
+		in.through, in.end, in.wait, in.behind = "9", true, true, 3
+		for i, id := range []string{"a", "b", "c"} {
+			in.rows = append(in.rows, peer.Change{Seq: peer.Seq(fmt.Sprint(5 + i)), ID: id, Revs: []string{"2-x"}})
+		}
+		var got []peer.DocRead
+		for i, rev := range strings.Fields(c.revs) {
+			id := in.rows[i].ID
+			got = append(got, peer.DocRead{ID: id, Rev: strings.Trim(rev, "-"), Body: []byte(bodyX), TooLarge: id == "c"})
+		}
+		in.fetched(got, c.sure)
+		var docs, rows, ahead []string
+		for i, d := range in.docs {
+			text := d.ID
+			if d.Announced != "" {
+				text += ">" + d.Announced
+			}
+			docs = append(docs, text)
+			if d.Rev != got[i].Rev || string(d.Body) != bodyX || d.Seq != peer.Seq(fmt.Sprint(5+i)) ||
+				(d.Refusal != "") != (d.ID == "c") {
+				t.Errorf("%s: taken is %+v of %+v", name, d, got[i])
+			}
+		}
+		for _, row := range in.rows {
+			rows = append(rows, row.ID)
+		}
+		for _, m := range in.proof.ahead {
+			ahead = append(ahead, m.ID)
+		}
+		is := fmt.Sprintf("docs %v, rows %v, through %s, again %v, proved %v, ahead %v, ends %v", docs, rows, in.through,
+			in.behind == -1, len(in.proof.docs) > 0, ahead, r.ended)
+		want := fmt.Sprintf("docs %v, rows %v, through %s, again %v, proved %v, ahead %v, ends %v", strings.Fields(c.docs),
+			strings.Fields(c.rows), c.through, c.again, c.proved, strings.Fields(c.ahead), c.ends)
+		if is != want || in.end == c.again || in.wait == c.again || c.last != "" && in.last.ID != c.last {
+			t.Errorf("%s: %s, want %s; end %v, wait %v, last %s", name, is, want, in.end, in.wait, in.last)
+		}
+		first := c.again && c.docs == ""
+		if pauses := in.pause > r.w.now; pauses != first || in.flush != first || (in.stale == 1) != first {
+			t.Errorf("%s: pauses %v, stores how far it is %v, in vain %d times", name, pauses, in.flush, in.stale)
+		}
+	}
+}
+
+// TestReadInVain: a document that is not to be had is waited for ever longer, and then the run ends and says which.
+func TestReadInVain(t *testing.T) {
+	r := reading()
+	for i := range maxStale + 1 {
+		if r.ended {
+			t.Fatalf("it ends after %d times", i)
+		}
+		r.in.rows = []peer.Change{{Seq: "5", ID: "d", Revs: []string{"2-x"}}}
+		r.in.fetched([]peer.DocRead{{ID: "d"}}, false)
+		if pause := r.in.pause.Sub(r.w.now); !r.ended && pause != 500*time.Millisecond<<i {
+			t.Errorf("pause %d is %s", i, pause)
+		}
+		r.w.now = r.in.pause
+	}
+	if !r.ended || r.error != "missing_doc" || !strings.Contains(r.reason, `revision 2-x of document "d"`) {
+		t.Errorf("ended %v: %s, %s", r.ended, r.error, r.reason)
+	}
+	r = reading()
+	for range 3 * maxStale { // it is late each time, and comes
+		for _, rev := range []string{"1-x", "2-x"} {
+			r.in.rows = []peer.Change{{Seq: "5", ID: "d", Revs: []string{"2-x"}}}
+			r.in.fetched([]peer.DocRead{{ID: "d", Rev: rev}}, false)
+			r.in.docs = nil
+		}
+	}
+	if r.ended {
+		t.Error("a document that is late again and again ends the run")
+	}
+}
+
+// TestApplied: how far a run knows the job to be once documents are in the mirror, all of them or a part.
+func TestApplied(t *testing.T) {
+	mark := peer.Mark{ID: "b", Rev: "1-b"}
+	for name, c := range map[string]struct {
+		n             int
+		atEnd, told   bool
+		since, stored peer.Seq
+		last          bool // the newest change is known
+		left          int
+		goal          peer.Seq
+		current       bool // operators are told that all is known
+	}{
+		"all":                     {n: 2, since: "9", stored: "9", last: true, goal: "30"},
+		"all there is":            {n: 2, atEnd: true, since: "9", stored: "9", last: true, current: true},
+		"all there is once more":  {n: 2, atEnd: true, told: true, since: "9", stored: "9", last: true},
+		"a part":                  {n: 1, since: "5", stored: "5", last: true, left: 1, goal: "30"},
+		"a part of all there is":  {n: 1, atEnd: true, since: "5", stored: "5", last: true, left: 1, goal: "30"},
+		"nothing of it":           {n: 0, since: "4", stored: "4", left: 2, goal: "old"},
+		"nothing of all there is": {n: 0, atEnd: true, since: "4", stored: "4", left: 2, goal: "old"},
+	} {
+		r := reading()
+		in := &r.in
+		r.job.Goal, r.job.Errors = "old", 3
+		in.asking, in.flush, in.told = true, true, c.told
+		in.docs = []Incoming{{Seq: "5", ID: "a"}, {Seq: "6", ID: "b"}}
+		q := Apply{Docs: in.docs, Since: "9", Goal: "30", Last: mark, AtEnd: c.atEnd}
+		in.applied(q, Applied{N: c.n, Due: c.n == 1})
+		if in.since != c.since || in.stored != c.stored || (r.job.Last == mark) != c.last || len(in.docs) != c.left ||
+			r.job.Goal != c.goal || in.asking || in.flush != (c.left > 0) {
+			t.Errorf("%s: since %s, stored %s, last %v, %d left, goal %q, asking %v, flush %v", name, in.since, in.stored,
+				r.job.Last, len(in.docs), r.job.Goal, in.asking, in.flush)
+		}
+		if told := len(r.w.out) == 1; told != c.current || in.told != (c.current || c.told) || (r.job.Errors == 0) != told {
+			t.Errorf("%s: told %v, %d errors", name, r.w.out, r.job.Errors)
+		}
+		if (r.out.retry != 0) != (c.n == 1) {
+			t.Errorf("%s: states that are due are looked for at %d", name, r.out.retry)
+		}
+	}
+}
