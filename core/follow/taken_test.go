@@ -150,3 +150,79 @@ func TestApplied(t *testing.T) {
 		}
 	}
 }
+
+// TestLeftovers: documents that the feed did not bring are asked for until the database has said of each that it is not
+// there, or has answered it each time; then it is taken as it is.
+func TestLeftovers(t *testing.T) {
+	r := reading()
+	in := &r.in
+	in.through, r.job.Reconciling = "9", true
+	in.asking = true
+	in.swept(Swept{After: "a", Unread: []string{"b", "c", "d"}})
+	if in.asking || !r.job.Reconciling || in.left.after != "a" || len(in.left.unread) != 3 {
+		t.Fatalf("swept: %+v", in.left)
+	}
+	there := func(id string) peer.DocRead { return peer.DocRead{ID: id, Rev: "1-x", Body: []byte(bodyX)} }
+	in.confirm([]peer.DocRead{there("b"), {ID: "c"}}) // an answer may have a part
+	if fmt.Sprint(in.left.unread, in.left.absent) != "[d] [c]" || in.pause > r.w.now {
+		t.Fatalf("after the first answer: %+v", in.left)
+	}
+	in.confirm([]peer.DocRead{{ID: "d", Rev: "2-x", Deleted: true}})
+	if fmt.Sprint(in.left.unread, in.left.absent) != "[b] [c d]" || in.pause.Sub(r.w.now) != 500*time.Millisecond {
+		t.Fatalf("after the second: %+v, pause %s", in.left, in.pause.Sub(r.w.now))
+	}
+	for n := 1; n < maxMissed; n++ {
+		if len(in.docs) > 0 {
+			t.Fatalf("taken after %d answers", n)
+		}
+		in.confirm([]peer.DocRead{there("b")})
+	}
+	if len(in.docs) != 1 || in.docs[0].ID != "b" || in.docs[0].Rev != "1-x" || in.docs[0].Seq != "9" ||
+		in.last.ID != "b" || len(in.proof.ahead) != 1 || in.proof.ahead[0] != in.last || len(in.left.unread) > 0 {
+		t.Errorf("taken: %+v, last %s, %+v", in.docs, in.last, in.left)
+	}
+	in.swept(Swept{Whole: true})
+	if r.job.Reconciling || len(in.left.absent) > 0 {
+		t.Errorf("at the end: %+v", in.left)
+	}
+	for _, n := range []int{0, 3} {
+		r := reading()
+		r.in.left.unread = []string{"b", "c"}
+		if r.in.confirm(make([]peer.DocRead, n)); !r.ended || r.error != "malformed_response" {
+			t.Errorf("an answer of %d documents to a question of 2 is taken", n)
+		}
+	}
+}
+
+// TestSearch: a change that the database knows is looked for no more, and one that it does not know is looked for a few
+// times more, as a node may lag behind, before the database counts as put back.
+func TestSearch(t *testing.T) {
+	r := reading()
+	in := &r.in
+	in.proof.due = []peer.Mark{{ID: "a"}, {ID: "b"}}
+	in.rows = []peer.Change{{Seq: "5", ID: "d", Revs: []string{"2-x"}}}
+	in.proof.docs = []peer.DocRead{{ID: "d", Rev: "3-y", Body: []byte(bodyX)}}
+	in.proved(false)
+	first := in.pause.Sub(r.w.now)
+	if in.proved(true); len(in.proof.due) != 1 || in.proof.due[0].ID != "b" || len(in.docs) > 0 || first != 500*time.Millisecond {
+		t.Errorf("after the first was found: %+v, pause %s", in.proof, first)
+	}
+	if in.proved(true); len(in.proof.due) > 0 || len(in.docs) != 1 || len(in.rows) > 0 || len(in.proof.docs) > 0 {
+		t.Errorf("after both were found: %+v, taken %+v", in.proof, in.docs)
+	}
+	r = reading()
+	in = &r.in
+	in.proof.due, in.rows, in.end, in.wait, in.told = []peer.Mark{{ID: "a"}}, make([]peer.Change, 1), true, true, true
+	in.docs, in.proof.docs, in.proof.ahead = make([]Incoming, 1), make([]peer.DocRead, 1), make([]peer.Mark, 1)
+	r.job.Instance, r.job.Last = "7", peer.Mark{ID: "a"}
+	for n := range maxMissed {
+		if in.asking {
+			t.Fatalf("given up after %d times", n)
+		}
+		in.proved(false)
+	}
+	left := len(in.rows) + len(in.docs) + len(in.proof.docs) + len(in.proof.ahead)
+	if len(r.w.asks) != 1 || r.w.asks[0].req != (Opened{r.Held, "7", r.job.Last}) || left > 0 || in.end || in.wait || in.told {
+		t.Errorf("asked for is %v; %+v", r.w.asks, in)
+	}
+}
