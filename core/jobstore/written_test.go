@@ -165,3 +165,74 @@ func TestWhatRunsWrite(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatUsersWrite: what orders of operators, and edits of a document that leave its replication as it is, change in
+// the job. It goes on with all that it has: its place, its crashes, its numbers, its history.
+func TestWhatUsersWrite(t *testing.T) {
+	const now, parked = "last_updated: 1700000001000000", `queue: pending lot "paused" due in 0s`
+	order := func(give func(o Operator, id, reason string) (bool, error)) func(b *bench) {
+		return func(b *bench) { b.give(func(o Operator) (bool, error) { return give(o, jobID("r"), "why") }) }
+	}
+	edit := func(owner, more string) func(b *bench) {
+		body := `{"source":"http://u:p@h/a","target":"http://h/b","owner":"` + owner + `"` + more + "}"
+		return func(b *bench) { b.put("r", body, admin) }
+	}
+	for name, c := range map[string]struct {
+		do      func(b *bench)
+		want    []string
+		waiting string   // also changed, unless the job runs
+		crashed []string // also changed, if the job has crashed
+		run     []string // also changed, if the job runs
+	}{
+		"pause": {
+			do: order(Operator.Pause), waiting: parked,
+			want: []string{"event: paused ann why", now, `pause: {"by":"ann","reason":"why","at":1700000001000000}`},
+		},
+		"reset": {
+			do:      order(Operator.Reset),
+			want:    []string{"event: reset ann why", now, "reset: 1700000001000000"},
+			crashed: []string{"stats: 0 read"}, run: []string{"stats: 0 read"},
+		},
+		"retry":   {do: order(Operator.Retry), crashed: []string{"event: retried ann why", now}},
+		"comment": {do: edit("ann", `,"comment":1`), want: []string{"doc.comment: 1", `unknown_fields: ["comment"]`}},
+		"weight":  {do: edit("ann", `,"weight":300`), want: []string{"doc.weight: 300", "weight: 300"}},
+		"owner":   {do: edit("bob", ""), want: []string{`doc.owner: "bob"`, `user: "bob"`}},
+		"paused": {
+			do: edit("ann", `,"paused":true`), waiting: parked,
+			want: []string{"doc.paused: true", "event: paused  by the document", now, "paused_by_document: true"},
+		},
+	} {
+		for _, state := range []string{"ready", "running", "crashing"} {
+			b := newBench(t)
+			edit("ann", "")(b)
+			want := slices.Clone(c.want)
+			if state != "ready" {
+				w := b.accept()
+				b.end(w, func(h Owned) error { return h.Progress(Stats{DocsRead: 1}) })
+				if state == "crashing" {
+					b.crash(w)
+					want = append(want, c.crashed...)
+				} else {
+					want = append(want, c.run...)
+				}
+			}
+			if state != "running" && c.waiting != "" {
+				want = append(want, c.waiting)
+			}
+			b.now = b.now.Add(time.Second)
+			before := b.members("r")
+			c.do(b)
+			got := changed(before, b.members("r"))
+			for i, line := range got {
+				if event, is := strings.CutPrefix(line, "event"); is {
+					got[i] = "event" + strings.TrimLeft(event, "0123456789")
+				}
+			}
+			slices.Sort(want)
+			if !slices.Equal(got, want) {
+				t.Errorf("%s of a job that is %s changes\n%s\nwant\n%s", name, state, strings.Join(got, "\n"),
+					strings.Join(want, "\n"))
+			}
+		}
+	}
+}
