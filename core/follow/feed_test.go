@@ -89,6 +89,16 @@ func TestFeedIsRead(t *testing.T) {
 			waited: true, noGoal: true, got: peer.Changes{LastSeq: "4", End: true},
 			want: place{since: "4", through: "4", end: true, wait: true, pause: true, last: "z 1-z"},
 		},
+		"a long poll that has left all out": {
+			waited: true, got: peer.Changes{Skipped: 5, LastSeq: "9", End: true, Pending: 3},
+			want: place{
+				since: "9", through: "9", behind: 3, end: true, wait: true, flush: true, pause: true, last: "z 1-z",
+			},
+		},
+		"a long poll that has a part": {
+			waited: true, got: peer.Changes{Rows: []peer.Change{a}, Skipped: 4, LastSeq: "9", End: true, Pending: 3},
+			want: place{since: "4", through: "4", pause: true, last: "z 1-z"},
+		},
 	} {
 		r := reading()
 		in := &r.in
