@@ -73,6 +73,7 @@ func TestLostLeaseKills(t *testing.T) {
 		return err
 	})
 	n.lookOwned()
+	n.step(Wake{})
 	w.pass(10 * time.Millisecond)
 	if len(n.stopped) != 0 || !slices.Contains(n.notes, "lease_lost") {
 		t.Errorf("%d stop, notes %v", len(n.stopped), n.notes)

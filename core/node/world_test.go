@@ -132,6 +132,9 @@ func (w *world) pass(d time.Duration) {
 				next = min(next, n.Deadline())
 			}
 		}
+		for _, n := range w.nodes {
+			n.wakeEarly(next)
+		}
 		w.now = max(w.now, next)
 		for _, n := range w.nodes {
 			if !n.paused {
@@ -144,6 +147,19 @@ func (w *world) pass(d time.Duration) {
 		if w.now >= end {
 			return
 		}
+	}
+}
+
+// wakeEarly wakes the node shortly before a time at which nothing is due before. It must not act then: nobody else wakes
+// it, so it would have slept through what it does.
+func (d *driven) wakeEarly(next instant.Time) {
+	c := d.clock()
+	if c.Steady = next - 1; d.paused || c.Steady <= d.w.now || d.Deadline() <= c.Steady {
+		return
+	}
+	c.Wall = c.Steady.Add(d.skew)
+	if effects := d.Step(c, Wake{}); len(effects) > 0 {
+		d.w.t.Fatalf("at %s, before its deadline %s, a node does %v", c.Steady, next, effects)
 	}
 }
 
