@@ -142,6 +142,17 @@ func (w *world) step(ev Event) {
 	}
 }
 
+// wakeEarly wakes the run shortly before its deadline. It must not act then: nobody else wakes it, so it would have
+// slept through what it does.
+func (w *world) wakeEarly(deadline instant.Time) {
+	if deadline-1 <= w.now {
+		return
+	}
+	if effects := w.run.Step(deadline-1, Wake{}); len(effects) > 0 {
+		w.t.Fatalf("before its deadline %s the run does %v", deadline, effects)
+	}
+}
+
 // proceed completes one call, or lets time pass when there is none.
 func (w *world) proceed(choose func(n int) int) {
 	ready := make([]int, 0, len(w.flying))
@@ -162,6 +173,7 @@ func (w *world) proceed(choose func(n int) int) {
 		if at == instant.Never {
 			w.t.Fatalf("nothing under way and no deadline; calls: %v", w.calls)
 		}
+		w.wakeEarly(at)
 		w.now = max(w.now, at)
 		w.step(Wake{})
 		return
