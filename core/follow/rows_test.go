@@ -189,6 +189,21 @@ func TestWhoseWrite(t *testing.T) {
 			is:   Incoming{Rev: "1-a"},
 			want: row{Rev: "2-b", State: failed, Sent: completed, Was: failed, Over: "1-a"},
 		},
+		"a revision before several writes of ours": {
+			mirror: completed, old: row{Rev: "3-c", State: completed, Over: "2-b 1-a", Epoch: 7},
+			is:   Incoming{Rev: "1-a"},
+			want: row{Rev: "3-c", State: completed, Over: "2-b 1-a"}, due: "set",
+		},
+		"a revision before several writes of ours, of a backup": {
+			mirror: completed, old: row{Rev: "3-c", State: completed, Over: "2-b 1-a", Epoch: 6},
+			is:   Incoming{Rev: "1-a"},
+			want: row{Rev: "1-a"}, written: true,
+		},
+		"a second write of ours whose answer was lost": {
+			mirror: completed, old: row{Rev: "2-b", State: failed, Sent: completed, Over: "1-a"},
+			is: Incoming{Rev: "3-c"}, state: completed,
+			want: row{Rev: "3-c", State: completed, Over: "2-b 1-a"}, due: "cleared",
+		},
 		"a write of ours whose answer was lost": {
 			mirror: completed, old: row{Rev: "1-a", Sent: completed},
 			is: Incoming{Rev: "2-b"}, state: completed,
@@ -242,7 +257,7 @@ func TestWhoseWrite(t *testing.T) {
 		"a removal of ours whose answer was lost": {
 			old:  row{Rev: "2-b", State: failed, Sent: "none", Over: "1-a"},
 			is:   Incoming{Rev: "3-c"},
-			want: row{Rev: "3-c", Over: "2-b"}, due: "cleared",
+			want: row{Rev: "3-c", Over: "2-b 1-a"}, due: "cleared",
 		},
 		"an edit": {
 			mirror: completed, old: row{Rev: "1-a", State: completed},
@@ -370,7 +385,7 @@ func TestWhatIsDue(t *testing.T) {
 			s := got.States[0]
 			_, body, digest, _ := split(stated(bodyX, completed))
 			text := fmt.Sprint(s.Members)
-			if s.ID != "d" || s.Rev != old.Rev || s.Over != old.Over || s.Body != body || s.Digest != digest ||
+			if s.ID != "d" || s.Rev != old.Rev || !slices.Equal(s.Over, old.over()) || s.Body != body || s.Digest != digest ||
 				!slices.Equal(s.Was, old.sent()) || len(s.Members) != 1 || !strings.Contains(text, completed) {
 				t.Errorf("%s: the state is %+v", name, s)
 			}
@@ -384,7 +399,7 @@ func TestWhatIsNoted(t *testing.T) {
 	old := row{Rev: "1-a", State: "failed", Sent: "completed", Was: "error", Epoch: 3, Over: "0-z"}.digests(t)
 	done := row{State: "completed"}.digests(t).State
 	written, found := old, old
-	written.Rev, written.Over, written.State, written.Sent, written.Was = "2-b", "1-a", done, "", ""
+	written.Rev, written.Over, written.State, written.Sent, written.Was = "2-b", "1-a 0-z", done, "", ""
 	found.State, found.Sent, found.Was = done, "", ""
 	for name, c := range map[string]struct {
 		sent Written
