@@ -125,8 +125,8 @@ func TestFeedIsRead(t *testing.T) {
 }
 
 // TestWhatIsNext: the next thing that a run does to have all that the feed has in the mirror: first it makes sure of
-// the database, then it applies what it has read, reads the documents of the rows that it has, stores how far it is, and
-// goes on with the feed.
+// the database, then it applies what it has read, reads the documents of the rows that it has, stores how far it is,
+// and goes on with the feed.
 func TestWhatIsNext(t *testing.T) {
 	mark := peer.Mark{ID: "m", Rev: "3-m"}
 	row, doc := peer.Change{Seq: "6", ID: "b", Revs: []string{"1-b"}}, Incoming{Seq: "5", ID: "a", Rev: "1-a"}

@@ -116,8 +116,8 @@ func TestPagesOfSweeps(t *testing.T) {
 		n     int
 		again []int // that the feed has brought again
 	}{
-		{n: 0}, {n: 1}, {n: 3}, {n: 1, again: []int{0}}, {n: 3, again: []int{0, 1, 2}}, {n: 7}, {n: 7, again: []int{0, 6}},
-		{n: 6, again: []int{3, 4, 5}}, {n: 8, again: []int{0, 1, 2, 3, 5}},
+		{n: 0}, {n: 1}, {n: 3}, {n: 1, again: []int{0}}, {n: 3, again: []int{0, 1, 2}}, {n: 7},
+		{n: 7, again: []int{0, 6}}, {n: 6, again: []int{3, 4, 5}}, {n: 8, again: []int{0, 1, 2, 3, 5}},
 	} {
 		d := newDesk(t)
 		d.s.Pages.Sweep = 3

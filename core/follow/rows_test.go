@@ -385,8 +385,9 @@ func TestWhatIsDue(t *testing.T) {
 			s := got.States[0]
 			_, body, digest, _ := split(stated(bodyX, completed))
 			text := fmt.Sprint(s.Members)
-			if s.ID != "d" || s.Rev != old.Rev || !slices.Equal(s.Over, old.over()) || s.Body != body || s.Digest != digest ||
-				!slices.Equal(s.Was, old.sent()) || len(s.Members) != 1 || !strings.Contains(text, completed) {
+			if s.ID != "d" || s.Rev != old.Rev || !slices.Equal(s.Over, old.over()) || s.Body != body ||
+				s.Digest != digest || !slices.Equal(s.Was, old.sent()) || len(s.Members) != 1 ||
+				!strings.Contains(text, completed) {
 				t.Errorf("%s: the state is %+v", name, s)
 			}
 		}

@@ -22,15 +22,17 @@ func TestDocumentsAreTaken(t *testing.T) {
 		last, ahead   string // newest change, if another one
 		ends          bool
 	}{
-		"all as announced":      {revs: "2-x 2-x 2-x", docs: "a b c", through: "9"},
-		"fewer than asked for":  {revs: "2-x", docs: "a", rows: "b c", through: "9"},
-		"the second is older":   {revs: "2-x 1-x 2-x", docs: "a", through: "5", again: true},
-		"the first is older":    {revs: "1-x 2-x 2-x", through: "4", again: true},
-		"the first is missing":  {revs: "- 2-x 2-x", through: "4", again: true},
-		"the first is another":  {revs: "2-y 2-x 2-x", through: "4", again: true},
-		"the first is newer":    {revs: "3-y 2-x 2-x", rows: "a b c", through: "9", proved: true},
-		"the second is newer":   {revs: "2-x 3-y 2-x", docs: "a", rows: "b c", through: "9", proved: true},
-		"it is, and was proved": {revs: "2-x 3-y 2-x", sure: true, docs: "a b>2-x c", through: "9", last: "b", ahead: "b"},
+		"all as announced":     {revs: "2-x 2-x 2-x", docs: "a b c", through: "9"},
+		"fewer than asked for": {revs: "2-x", docs: "a", rows: "b c", through: "9"},
+		"the second is older":  {revs: "2-x 1-x 2-x", docs: "a", through: "5", again: true},
+		"the first is older":   {revs: "1-x 2-x 2-x", through: "4", again: true},
+		"the first is missing": {revs: "- 2-x 2-x", through: "4", again: true},
+		"the first is another": {revs: "2-y 2-x 2-x", through: "4", again: true},
+		"the first is newer":   {revs: "3-y 2-x 2-x", rows: "a b c", through: "9", proved: true},
+		"the second is newer":  {revs: "2-x 3-y 2-x", docs: "a", rows: "b c", through: "9", proved: true},
+		"it is, and was proved": {
+			revs: "2-x 3-y 2-x", sure: true, docs: "a b>2-x c", through: "9", last: "b", ahead: "b",
+		},
 		"two are newer": {
 			revs: "3-y 2-x 3-y", sure: true, docs: "a>2-x b", through: "6", again: true, last: "a", ahead: "a",
 		},
@@ -45,7 +47,8 @@ func TestDocumentsAreTaken(t *testing.T) {
 		var got []peer.DocRead
 		for i, rev := range strings.Fields(c.revs) {
 			id := in.rows[i].ID
-			got = append(got, peer.DocRead{ID: id, Rev: strings.Trim(rev, "-"), Body: []byte(bodyX), TooLarge: id == "c"})
+			d := peer.DocRead{ID: id, Rev: strings.Trim(rev, "-"), Body: []byte(bodyX), TooLarge: id == "c"}
+			got = append(got, d)
 		}
 		in.fetched(got, c.sure)
 		var docs, rows, ahead []string
@@ -66,10 +69,10 @@ func TestDocumentsAreTaken(t *testing.T) {
 		for _, m := range in.proof.ahead {
 			ahead = append(ahead, m.ID)
 		}
-		is := fmt.Sprintf("docs %v, rows %v, through %s, again %v, proved %v, ahead %v, ends %v", docs, rows, in.through,
-			in.behind == -1, len(in.proof.docs) > 0, ahead, r.ended)
-		want := fmt.Sprintf("docs %v, rows %v, through %s, again %v, proved %v, ahead %v, ends %v", strings.Fields(c.docs),
-			strings.Fields(c.rows), c.through, c.again, c.proved, strings.Fields(c.ahead), c.ends)
+		const all = "docs %v, rows %v, through %s, again %v, proved %v, ahead %v, ends %v"
+		is := fmt.Sprintf(all, docs, rows, in.through, in.behind == -1, len(in.proof.docs) > 0, ahead, r.ended)
+		want := fmt.Sprintf(all, strings.Fields(c.docs), strings.Fields(c.rows), c.through, c.again, c.proved,
+			strings.Fields(c.ahead), c.ends)
 		if is != want || in.end == c.again || in.wait == c.again || c.last != "" && in.last.ID != c.last {
 			t.Errorf("%s: %s, want %s; end %v, wait %v, last %s", name, is, want, in.end, in.wait, in.last)
 		}
@@ -139,10 +142,11 @@ func TestApplied(t *testing.T) {
 		in.applied(q, Applied{N: c.n, Due: c.n == 1})
 		if in.since != c.since || in.stored != c.stored || (r.job.Last == mark) != c.last || len(in.docs) != c.left ||
 			r.job.Goal != c.goal || in.asking || in.flush != (c.left > 0) {
-			t.Errorf("%s: since %s, stored %s, last %v, %d left, goal %q, asking %v, flush %v", name, in.since, in.stored,
-				r.job.Last, len(in.docs), r.job.Goal, in.asking, in.flush)
+			t.Errorf("%s: since %s, stored %s, last %v, %d left, goal %q, asking %v, flush %v", name, in.since,
+				in.stored, r.job.Last, len(in.docs), r.job.Goal, in.asking, in.flush)
 		}
-		if told := len(r.w.out) == 1; told != c.current || in.told != (c.current || c.told) || (r.job.Errors == 0) != told {
+		told := len(r.w.out) == 1
+		if told != c.current || in.told != (c.current || c.told) || (r.job.Errors == 0) != told {
 			t.Errorf("%s: told %v, %d errors", name, r.w.out, r.job.Errors)
 		}
 		if (r.out.retry != 0) != (c.n == 1) {
@@ -204,7 +208,8 @@ func TestSearch(t *testing.T) {
 	in.proof.docs = []peer.DocRead{{ID: "d", Rev: "3-y", Body: []byte(bodyX)}}
 	in.proved(false)
 	first := in.pause.Sub(r.w.now)
-	if in.proved(true); len(in.proof.due) != 1 || in.proof.due[0].ID != "b" || len(in.docs) > 0 || first != 500*time.Millisecond {
+	in.proved(true)
+	if len(in.proof.due) != 1 || in.proof.due[0].ID != "b" || len(in.docs) > 0 || first != 500*time.Millisecond {
 		t.Errorf("after the first was found: %+v, pause %s", in.proof, first)
 	}
 	if in.proved(true); len(in.proof.due) > 0 || len(in.docs) != 1 || len(in.rows) > 0 || len(in.proof.docs) > 0 {
@@ -222,7 +227,8 @@ func TestSearch(t *testing.T) {
 		in.proved(false)
 	}
 	left := len(in.rows) + len(in.docs) + len(in.proof.docs) + len(in.proof.ahead)
-	if len(r.w.asks) != 1 || r.w.asks[0].req != (Opened{r.Held, "7", r.job.Last}) || left > 0 || in.end || in.wait || in.told {
+	begins := left == 0 && !in.end && !in.wait && !in.told
+	if len(r.w.asks) != 1 || r.w.asks[0].req != (Opened{r.Held, "7", r.job.Last}) || !begins {
 		t.Errorf("asked for is %v; %+v", r.w.asks, in)
 	}
 }

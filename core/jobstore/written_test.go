@@ -135,7 +135,8 @@ func TestWhatRunsWrite(t *testing.T) {
 			`queue: pending lot "" due in 1m0s`, `state: "crashing"`, "stats: 13 read",
 		}},
 		"requeue": {
-			func(h Owned, u Turn) error { return h.Requeue(&stats, u) }, slices.Concat(stopped, []string{"stats: 13 read"}),
+			func(h Owned, u Turn) error { return h.Requeue(&stats, u) },
+			slices.Concat(stopped, []string{"stats: 13 read"}),
 		},
 		"stop": {func(h Owned, u Turn) error { return h.Requeue(nil, u) }, stopped},
 		"stand by": {

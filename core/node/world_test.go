@@ -150,8 +150,8 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-// wakeEarly wakes the node shortly before a time, if nothing is due until then. It must not act: nobody else wakes it, so
-// it would have slept through what it does.
+// wakeEarly wakes the node shortly before a time, if nothing is due until then. It must not act: nobody else wakes it,
+// so it would have slept through what it does.
 func (d *driven) wakeEarly(next instant.Time) {
 	c := d.clock()
 	if c.Steady = next - 1; d.paused || c.Steady <= d.w.now || d.Deadline() <= c.Steady {
