@@ -8,6 +8,7 @@ import (
 
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
+	"couchrelay/core/replication"
 	"couchrelay/core/kv/tuple"
 )
 
@@ -73,6 +74,19 @@ func TestParkedRowWithoutJob(t *testing.T) {
 	b.do(func(tx kv.Tx) error { _, err := b.by(tx).LiftHold(hold.ID()); return err })
 	b.do1(func(tx kv.Tx) error { tx.ClearRange(b.s.Keys.Jobs.Job.Sub(jobID("r")).Range()); return nil })
 	err := kv.Do(t.Context(), b.db, func(tx kv.Tx) error { _, _, err := b.s.Promote(tx, b.now, 5); return err })
+	if !errors.Is(err, jobs.ErrCorrupt) {
+		t.Error(err)
+	}
+}
+
+// TestWaitingRowWithoutJob: so is one that lacks a job which waits for the end of another one.
+func TestWaitingRowWithoutJob(t *testing.T) {
+	b := newFullBench(t)
+	run := get(b, func(tx kv.Tx) (*jobs.Job, error) { return b.s.Jobs.Get(tx, jobID("run")) })
+	b.do1(func(tx kv.Tx) error { tx.ClearRange(b.s.Keys.Jobs.Job.Sub(jobID("wait")).Range()); return nil })
+	err := kv.Do(t.Context(), b.db, func(tx kv.Tx) error {
+		return b.s.Owned(tx, run.ID, run.Lock, b.now).Complete(replication.End{}, Turn{})
+	})
 	if !errors.Is(err, jobs.ErrCorrupt) {
 		t.Error(err)
 	}
