@@ -8,8 +8,8 @@ import (
 
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
-	"couchrelay/core/replication"
 	"couchrelay/core/kv/tuple"
+	"couchrelay/core/replication"
 )
 
 // TestRepeatedAcceptTellsOfAStop: a node that did not hear the answer of an accept, and asks again, hears that a job
