@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"couchrelay/core/check"
 	"couchrelay/core/kv"
@@ -302,5 +303,41 @@ func TestSettingsChange(t *testing.T) {
 			}
 			return cmp.Or(err, wrong)
 		})
+	}
+}
+
+// TestViews: what operators see of followed databases, in the order of their names.
+func TestViews(t *testing.T) {
+	d := newDesk(t)
+	list := []Database{
+		{Section: "couch", Name: "reps", URL: "http://s/reps/"}, {Section: "a", Name: "x", URL: "http://a/x/"},
+	}
+	d.do(func(tx kv.Tx) error {
+		_, _, err := Follow(tx, d.s, list, []tuple.UUID{{2}, {3}}, d.now)
+		for i := range ManyStates + 5 {
+			tx.Set(d.s.Keys.due(d.held.ID, fmt.Sprint(i)), nil)
+		}
+		tx.Set(d.s.Keys.due(list[1].ID(), "d"), nil)
+		return err
+	})
+	see := func() (views []View) {
+		d.do(func(tx kv.Tx) (err error) { views, err = List(tx, d.s); return err })
+		return views
+	}
+	views := see()
+	if len(views) != 2 || views[0].ID() != list[1].ID() || views[1].ID() != list[0].ID() {
+		t.Fatalf("seen are %+v", views)
+	}
+	if a, b := views[0], views[1]; a.Worker != "" || a.States != 1 || b.Worker != "w" || b.States != ManyStates {
+		t.Errorf("seen are %+v", views)
+	}
+	d.ask(Release{Held: d.held, Error: "timeout", Reason: "why", Errors: 2, Wait: time.Minute})
+	if v := see()[1]; v.Worker != "" || v.Due != d.now.Add(time.Minute) || v.Error != "timeout" || v.Errors != 2 {
+		t.Errorf("in its pause it is %+v", v)
+	}
+	for worker, node := range map[string]string{"": "", "n1/7": "n1", "a/b/7": "a/b", "w": ""} {
+		if v := (View{Worker: worker}); v.Node() != node {
+			t.Errorf("worker %q is of node %q, want %q", worker, v.Node(), node)
+		}
 	}
 }

@@ -320,6 +320,17 @@ func TestDeletions(t *testing.T) {
 	if got.N != 3 || got.Due {
 		t.Errorf("applied %+v", got)
 	}
+	d.do(func(tx kv.Tx) error {
+		db, err := d.s.mirror(tx, d.held.ID)
+		if err != nil {
+			return err
+		}
+		doc, err := db.Read("d", docs.Want{Deleted: true})
+		if err == nil && (!doc.Deleted || string(doc.Body) != "{}") {
+			t.Errorf("the tombstone of d is %s", doc.Body)
+		}
+		return err
+	})
 	for id, there := range map[string]bool{"d": false, "never": false, "e": true} {
 		r, due := d.row(id)
 		rev, _ := d.mirrored(id)

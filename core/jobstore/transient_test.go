@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
@@ -192,6 +193,34 @@ func TestDroppedJobsOfSeveral(t *testing.T) {
 	b.do1(func(tx kv.Tx) error { _, err := b.s.SweepDropped(tx, 1); return err })
 	if b.record(w.JobID) != nil {
 		t.Error("the job goes on until its database is emptied")
+	}
+}
+
+// TestSweepBeginsWithFirst: of the jobs of a deleted database those that run are removed first, and then those that
+// stand first in the queue, where accepts pass over them; whatever their ids.
+func TestSweepBeginsWithFirst(t *testing.T) {
+	b := newBench(t)
+	for _, id := range []string{"run", "z", "b", "a"} {
+		if id == "b" {
+			b.now = b.now.Add(time.Second)
+		}
+		b.put(id, fmt.Sprintf(`{"source":"http://h/a","target":"http://h/%s"}`, id), admin)
+		if id == "run" {
+			b.accept()
+		}
+	}
+	b.do(func(tx kv.Tx) error {
+		b.s.Drop(tx, tuple.UUID{1})
+		return b.s.Docs.Delete(tx, "_replicator", tuple.UUID{1})
+	})
+	for _, want := range []string{"run", "z"} {
+		b.do1(func(tx kv.Tx) error { _, err := b.s.SweepDropped(tx, 1); return err })
+		if b.record(jobID(want)) != nil {
+			t.Errorf("job %s is there", want)
+		}
+	}
+	if b.record(jobID("a")) == nil || b.record(jobID("b")) == nil {
+		t.Error("more are removed than were to be")
 	}
 }
 
