@@ -188,6 +188,8 @@ func damages(b *bench) []damage {
 		counted("tally", true, k.tallyRow("", 0, label{byServer, "h:80"}), 3),
 		counted("tally of a database", true, k.tallyRow(instancePrefix(tuple.UUID{1}), 0, label{byServer, "h:80"}), -1),
 		counted("tally of nothing", false, k.tallyRow("", 0, label{byUser, "eve"}), 4),
+		counted("tally of a database that has no such job", false,
+			k.tallyRow(instancePrefix(tuple.UUID{7}), 0, label{byServer, "h:80"}), 4),
 		lost("tally", true, k.Tally.Sub("", int64(over), byState, "failed"), "", 0),
 		added("part of a job", false, q.Job.Pack(stray, 0), "{}"),
 		added("replication", true, k.Spec.Pack(stray, 0), "x"), changed("replication", false, k.Spec, "crash", 2, "x"),
