@@ -140,6 +140,7 @@ func TestWhatIsNext(t *testing.T) {
 		func(in *inward) { in.verify = true },
 		func(*inward) {},
 		func(in *inward) { in.proof.due = nil },
+		func(in *inward) { in.proof.due, in.rows = nil, nil },
 		func(in *inward) { in.proof.due, in.docs = nil, nil },
 		func(in *inward) { in.proof.due, in.docs, in.proof.docs = nil, nil, nil },
 		func(in *inward) { in.proof, in.docs, in.rows = proof{}, nil, nil },
@@ -154,7 +155,8 @@ func TestWhatIsNext(t *testing.T) {
 		},
 	}
 	want := []string{
-		"opened", "open", "find m", "apply 1 to 5, at end false, behind 8", "apply 0 to 4, at end false, behind 7",
+		"opened", "open", "find m", "apply 1 to 5, at end false, behind 8", "apply 1 to 9, at end true, behind 7",
+		"apply 0 to 4, at end false, behind 7",
 		"read b", "read u", "sweep", "apply 0 to 9, at end true, behind 7", "apply 0 to 9, at end true, behind 7",
 		"changes since 4",
 	}

@@ -2,6 +2,7 @@ package jobstore
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -64,4 +65,18 @@ func TestCorruptRowsAreTold(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// TestUnreadableRefusal: the error of a refused document that cannot be read names its job, the document and revision.
+func TestUnreadableRefusal(t *testing.T) {
+	b := newFullBench(t)
+	id := jobID("run")
+	b.do1(func(tx kv.Tx) error { tx.Set(b.s.Keys.Refused.Pack(id, "b", "1-x"), []byte("[")); return nil })
+	b.do1(func(tx kv.Tx) error {
+		_, err := b.s.Keys.Refusals(tx, id, "a", "", 9)
+		if text := fmt.Sprint(err); !strings.Contains(text, `document "b", revision "1-x", of job "`+id+`"`) {
+			t.Error(err)
+		}
+		return nil
+	})
 }
