@@ -52,6 +52,7 @@ type committer struct {
 	// writing and committed are; 0 stands for the start.
 	throughNumber, writingNumber, committedNumber int64
 	others                                        int  // logs of other runs that this one wrote over
+	relies                                        bool // the last checkpoint says that it relies on a list
 	lone                                          lone // what stands in for the log of a source that stores none
 
 	// The checkpoint that is being written; without meaning while resting.
@@ -65,6 +66,7 @@ func (k *committer) begin(start peer.Seq, history []checkpoint.Entry) {
 	k.start, k.through, k.committed = start, start, start
 	k.next = k.now.Add(k.plan.CheckpointInterval)
 	k.trail = checkpoint.NewTrail(history)
+	k.relies = k.sides[peer.Target].log.Unfinished
 }
 
 // passed notes that everything up to the end of b is on the target.
@@ -81,10 +83,10 @@ func (k *committer) passed(b *batch) {
 // busy reports whether a checkpoint is being written.
 func (k *committer) busy() bool { return k.step != resting }
 
-// wanted reports whether there is something to checkpoint, or the last checkpoint is wrong about the list.
+// wanted reports whether there is something to checkpoint, or the last checkpoint of this run, or the one that it began
+// with, is wrong about the list.
 func (k *committer) wanted() bool {
-	last := &k.sides[peer.Target].log
-	wrong := last.SessionID != "" && last.Unfinished != k.refused.unfinished
+	wrong := k.relies != k.refused.unfinished && k.sides[peer.Target].log.SessionID != ""
 	return k.plan.UseCheckpoints && (k.moved || wrong)
 }
 
@@ -315,7 +317,7 @@ func (k *committer) logWritten(on peer.Side, rev string) {
 		k.putLog(peer.Source)
 		return
 	}
-	k.step = resting
+	k.step, k.relies = resting, k.log.Unfinished
 	invariant.Check(k.committedNumber <= k.writingNumber && k.writingNumber <= k.throughNumber, forward,
 		int(k.committedNumber), int(k.writingNumber), int(k.throughNumber))
 	k.committed = k.writing

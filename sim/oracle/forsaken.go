@@ -23,6 +23,8 @@ var forsakenSubject = subject{
 	invariants: []Invariant{
 		{"L13b", "Once all trouble is over, what could not be copied and was to be tried again is on the target, " +
 			"or in the list of the job that replicates there, whatever became of the job that had met it."},
+		{"L13c", "Once all trouble is over, the checkpoint of a run that goes on says that it relies on a list only " +
+			"if the list has something to try again."},
 	},
 	begin: func(c *chronicle) {
 		f := &forsaken{
@@ -70,7 +72,7 @@ func (f *forsaken) changed(j jobChange) {
 	}
 }
 
-// unsettled is L13b. Where runs had different policies, what one was to try again another one left out.
+// unsettled is L13b and L13c. Where runs had different policies, what one was to try again another one left out.
 func (f *forsaken) unsettled() *Violation {
 	for _, id := range f.ids() {
 		s := f.shadows[id]
@@ -95,6 +97,9 @@ func (f *forsaken) unsettled() *Violation {
 		if name, lost := f.lost(id, rep, met); lost {
 			return missed("L13b", "%s could not be copied, is not on %s, and not in the list of job %s",
 				name, rep.Target.URL, id)
+		}
+		if f.relies(id, rep) {
+			return missed("L13c", "the checkpoint of job %s on %s relies on a list", id, rep.Target.URL)
 		}
 	}
 	return nil
@@ -121,4 +126,19 @@ func (f *forsaken) lost(id string, rep *spec.Replication, met []*run) (peers.Rev
 		}
 	}
 	return peers.Revision{}, false
+}
+
+// relies reports whether a checkpoint relies on a list of which nothing is tried again.
+func (f *forsaken) relies(id string, rep *spec.Replication) bool {
+	_, target := f.checkpointed(rep)
+	r := f.runOf(id)
+	if target == nil || r == nil || !f.holds(r) || f.logs.trusted(target, r.Base()) == nil {
+		return false
+	}
+	for _, row := range f.lists[id].rows {
+		if row.triedUnder(rep.OnRefusal) {
+			return false
+		}
+	}
+	return f.logs.read(target.Log(r.Base())).list
 }
