@@ -205,3 +205,30 @@ func TestMadeAgainWithoutCheckpoints(t *testing.T) {
 		w.wantEnd(Crashed, fmt.Sprintf("checkpoint_commit_failure: the %s database has fewer changes", side))
 	}
 }
+
+// TestMadeAgainWritable: a source refuses the empty log, and is made again before the first checkpoint as one that
+// stores logs. The checkpoint is of the database before, so the new one gets none of it.
+func TestMadeAgainWritable(t *testing.T) {
+	w := newWorld(t)
+	w.numbers()
+	w.fill(3)
+	readOnly := status(403)
+	w.answer = func(c Call) *peer.Failure {
+		if put, is := c.Op.(peer.PutLocal); is && put.Side == peer.Source {
+			return &readOnly
+		}
+		return nil
+	}
+	w.begin()
+	for w.run.info.DocsWritten < 3 {
+		w.proceed(first)
+	}
+	w.remake(peer.Source, w.dbs[peer.Source].start)
+	w.answer = nil
+	w.wantEnd(Completed, "")
+	w.dbs[peer.Source].write("new", "1-a")
+	w.begin()
+	if w.wantEnd(Completed, ""); w.uncovered(w.dbs[peer.Source].seq) != "" {
+		t.Error("the source is made again, and not all comes")
+	}
+}

@@ -46,6 +46,9 @@ func (o *opener) writeEmpty(on peer.Side) {
 			on == peer.Source && refusesLog(f):
 			// Reached: a database refuses an empty log
 			o.declined[on] = true
+			if on == peer.Source && refusesLog(f) && s.log.Empty() { // the first checkpoint would name no log either
+				o.readOnly, o.commits.lone.counts = true, true
+			}
 			o.locate(on)
 		default:
 			o.crash(trouble(op, f))

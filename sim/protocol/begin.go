@@ -280,6 +280,7 @@ func (r opener) preparedLog(op peer.PutLocal, reply peer.Reply) {
 	switch {
 	case f != nil && s.found == "" && final(f) && (f.Status != 409 || s.again):
 		s.declined = true
+		r.start.alone = r.start.alone || op.Side == peer.Source && refuses(f)
 	case f == nil:
 		s.early = nil // whatever it was, it is what the run says now
 		s.rev = reply.Result.(peer.LocalWritten).Rev
