@@ -291,19 +291,36 @@ func (f *refusals) onPage(page RefusedPage) {
 		}
 	}
 	f.asking = true
-	f.ask(op, func(reply peer.Reply) { f.onDiff(op, reply) })
+	f.compare(op, f.compared)
 }
 
-// onDiff notes which revisions the target has, and copies those again whose time has come.
-func (f *refusals) onDiff(op peer.DiffRevs, reply peer.Reply) {
+// compare asks what the target lacks. A question that it cannot read is halved until the document is alone for which it
+// cannot: the others of the page may have got through.
+func (f *refusals) compare(op peer.DiffRevs, then func(missing []peer.DocMissing)) {
+	f.ask(op, func(reply peer.Reply) {
+		got, is := reply.Result.(peer.Diff)
+		half := len(op.Docs) / 2
+		switch {
+		case is:
+			then(got.Docs)
+		case !ofOne(reply.Failure):
+			f.crash(trouble(op, reply.Failure))
+		case half == 0:
+			then(lacksAll(op))
+		default:
+			// Reached: the target cannot read a document of the list
+			f.compare(peer.DiffRevs{Docs: op.Docs[:half]}, func(missing []peer.DocMissing) {
+				f.compare(peer.DiffRevs{Docs: op.Docs[half:]}, func(more []peer.DocMissing) {
+					then(slices.Concat(missing, more))
+				})
+			})
+		}
+	})
+}
+
+// compared notes which revisions the target has, and copies those again whose time has come.
+func (f *refusals) compared(missing []peer.DocMissing) {
 	f.asking = false
-	missing := lacksAll(op)
-	if got, is := reply.Result.(peer.Diff); is {
-		missing = got.Docs
-	} else if !ofOne(reply.Failure) {
-		f.crash(trouble(op, reply.Failure))
-		return
-	}
 	lacks, since := map[peerRev]bool{}, map[string][]string{}
 	for _, d := range missing {
 		since[d.ID] = d.Ancestors

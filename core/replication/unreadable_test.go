@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -92,6 +93,26 @@ func TestTargetReadsNothing(t *testing.T) {
 		w.begin()
 		if end := w.runToEnd(first); end.Cause != Crashed || len(w.list) > 0 {
 			t.Errorf("%q: %s, listed %v", word, end, w.list)
+		}
+	}
+}
+
+// TestListWithUnreadable: a listed document whose name the target cannot read keeps none of those on the list that the
+// target has got meanwhile.
+func TestListWithUnreadable(t *testing.T) {
+	for _, first := range []string{"doc0", "doc4", "doc7"} {
+		w := newWorld(t)
+		w.fill(10)
+		bad := peer.Failure{Side: peer.Target, Kind: peer.Status, Status: 400, Error: "bad_request"}
+		w.unreadable(bad, first)
+		for i := range 8 {
+			w.keep(Finding{Refusal: peer.Refusal{ID: fmt.Sprint("doc", i), Rev: "1-a", Status: 403}})
+		}
+		w.plan.BatchSize = 40
+		w.begin()
+		w.wantEnd(Completed, "")
+		if len(w.list) != 1 || !w.lists(first, "1-a") {
+			t.Errorf("%s: listed %v", first, w.list)
 		}
 	}
 }

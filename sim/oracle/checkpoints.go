@@ -61,7 +61,7 @@ func (cp *checkpoints) checkLog(f world.LogWritten) {
 		return
 	}
 	r, source, target := cp.writer(f.ID)
-	if source == nil || target == nil {
+	if source == nil || target == nil || r.lookup.mistaken {
 		return
 	}
 	alone := f.DB == target && cp.logs.read(f.Body).lone != nil
@@ -122,6 +122,8 @@ type lookup struct {
 	found bothLogs // as they were then
 	// restored is how often the source had been put back when the run last asked for its last change.
 	restored int
+	// mistaken says that the run knows its source by nothing but its last change, which another one may have had.
+	mistaken bool
 }
 
 // called hears of every request of a run before it leaves.
@@ -135,6 +137,7 @@ func (cp *checkpoints) called(c call) {
 	case peer.FindRev:
 		if source, _ := cp.checkpointed(r.Replication()); source != nil {
 			r.lookup.restored = source.Restored()
+			r.lookup.mistaken = r.lookup.mistaken || mistakable(source)
 		}
 	case peer.ReadChanges:
 		if !r.feed.begun && cp.foundStands(r) {

@@ -45,7 +45,7 @@ var completenessSubject = subject{
 // checkArrived is S13, for a one-shot that says that it is done: each leaf that was on the source when it
 // began is on the target.
 func (cm *completeness) checkArrived(r *run) {
-	if !cm.asBegun(r) {
+	if !cm.asBegun(r) || r.lookup.mistaken {
 		return
 	}
 	rep, source := r.Replication(), r.begin.source

@@ -251,9 +251,9 @@ func (r opener) prepareLog(op peer.PutLocal) error {
 	case s.found == "":
 		r.took(marksDatabase)
 		return nil
-	case r.discards() && len(put.entries) > 0:
+	case (r.Reset || r.discards() && s.found == r.base) && len(put.entries) > 0:
 		return breach(Logging, "it is to forget its checkpoints, and writes %v to the %s", put.entries, op.Side)
-	case r.discards():
+	case r.discards() && len(put.entries) == 0:
 		r.took(discardsLog)
 		return nil
 	case s.found == r.base || !r.UseCheckpoints || s.rev != "":
@@ -284,7 +284,8 @@ func (r opener) preparedLog(op peer.PutLocal, reply peer.Reply) {
 	case f == nil:
 		s.early = nil // whatever it was, it is what the run says now
 		s.rev = reply.Result.(peer.LocalWritten).Rev
-		if s.discarded = r.discards(); s.discarded {
+		put := r.readLog(op.Body)
+		if s.discarded = r.discards() && len(put.entries) == 0; s.discarded {
 			s.log = log{}
 		}
 	case op.Side == peer.Source && refuses(f) && r.discards():

@@ -197,7 +197,11 @@ func (r copier) compares(f *flight, op peer.DiffRevs) error {
 func (r copier) compared(f *flight, reply peer.Reply) {
 	got, is := reply.Result.(peer.Diff)
 	if f.page {
-		if unreadable(reply.Failure) {
+		switch {
+		case unreadable(reply.Failure) && len(r.list.page) > 1:
+			r.list.halve()
+			return
+		case unreadable(reply.Failure):
 			got, is = peer.Diff{Docs: lacksAll(r.list.page)}, true
 		}
 		r.list.compared(r.Run, got, is)

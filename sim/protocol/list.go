@@ -12,9 +12,12 @@ type list struct {
 	refusals  map[name]*refusal
 	questions int // to the store, without an answer
 	listing   []*refusal
-	page      []peer.DocRevs // a page that is to be compared with the target; nil for none
-	comparing bool           // it is being compared
-	revs      map[name]bool  // that pages named
+	// page is what is to be compared with the target, in one question; more are the parts that come next, if the target
+	// could not read the question for all.
+	page      []peer.DocRevs
+	more      [][]peer.DocRevs
+	comparing bool          // it is being compared
+	revs      map[name]bool // that pages named
 	// gone are revisions of the list that the target turned out to have, or took, or that the source has
 	// replaced: true once the target has made that durable.
 	gone map[name]bool
@@ -125,7 +128,7 @@ func (r lister) stored() {
 // paged takes a page of the list. Revisions of the page before that were not tried stay for another time.
 func (r lister) paged(ev replication.RefusedPage) {
 	r.list.questions--
-	r.list.page, r.list.comparing = nil, false
+	r.list.page, r.list.more, r.list.comparing = nil, nil, false
 	for _, d := range ev.Docs {
 		r.list.revs[name{d.ID, d.Rev}] = true
 		if n := len(r.list.page); n > 0 && r.list.page[n-1].ID == d.ID {
@@ -173,5 +176,14 @@ func (l *list) compared(r *Run, got peer.Diff, ok bool) {
 			w.learn(ancestors)
 		}
 	}
-	l.page = nil
+	if l.page = nil; len(l.more) > 0 {
+		l.page, l.more = l.more[0], l.more[1:]
+	}
+}
+
+// halve has the page compared in two parts.
+func (l *list) halve() {
+	half := len(l.page) / 2
+	l.comparing = false
+	l.page, l.more = l.page[:half], append([][]peer.DocRevs{l.page[half:]}, l.more...)
 }
