@@ -105,7 +105,7 @@ func told(refusal *docs.Error) string {
 // TestBounds: whatever a function does, the call ends soon, and says why in few words.
 func TestBounds(t *testing.T) {
 	e := New()
-	e.maxTime = 100 * time.Millisecond
+	e.maxTime = time.Second
 	for _, c := range [][2]string{
 		{`function(n){ for (;;) {} }`, "did not end within"},
 		{`function f(n){ f(n) }`, "too much recursion"},
@@ -120,7 +120,7 @@ func TestBounds(t *testing.T) {
 		function, want := c[0], c[1]
 		begin := time.Now()
 		got := told(e.Validate(asked(t, function, nil)))
-		if took := time.Since(begin); took > 2*time.Second || !strings.Contains(got, want) || len(got) > maxText+100 {
+		if took := time.Since(begin); took > 20*time.Second || !strings.Contains(got, want) || len(got) > maxText+100 {
 			t.Errorf("%s\nanswers %.100q after %v", function, got, took)
 		}
 	}

@@ -3,6 +3,7 @@ package oracle
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"couchrelay/core/instant"
@@ -178,11 +179,21 @@ func (s *settling) unfinished(id string, job *shadow) string {
 	case !rep.Continuous:
 		return fmt.Sprintf("job %s is %s: %s", id, job.record.State, job.record.Reason)
 	}
+	if behind, waits := strings.CutPrefix(job.header.Lot, "behind/"); waits && s.owned(behind) {
+		return "" // the other one is judged, which may have no checkpoints
+	}
 	if absent := s.missing(rep, source, target, anySeq); absent != "" {
 		return fmt.Sprintf("job %s from %s to %s: %s has not arrived; the job is %s %s",
 			id, source, target, absent, job.record.State, job.record.Reason)
 	}
 	return ""
+}
+
+// owned reports whether a job that is not over has a replication.
+func (s *settling) owned(repID string) bool {
+	owner, err := s.w.Store().JobOf(s.w.Present(), repID)
+	job := s.shadows[owner]
+	return err == nil && job != nil && job.header != nil && !job.record.State.Terminal() && job.record.RepID == repID
 }
 
 // misled reports whether a run cannot know that one of its databases was made again: it writes no log there, and what
