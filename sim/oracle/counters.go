@@ -73,15 +73,16 @@ func (cn *counters) called(c call) {
 	}
 }
 
-// noteList notes a question about the list of refused documents.
+// noteList notes a question about the list of refused documents. Each document of it may be the first one of a part, if
+// the target cannot read the whole.
 func (r *run) noteList(f world.RunCalls) {
 	if _, listed := f.By.(replication.RefusedPage); !listed {
 		return
 	}
 	if op, is := f.Op.(peer.DiffRevs); is {
-		r.counts.listed = append(r.counts.listed, &op.Docs[0])
-		for _, d := range op.Docs {
-			r.counts.triable = append(r.counts.triable, d.ID)
+		for i := range op.Docs {
+			r.counts.listed = append(r.counts.listed, &op.Docs[i])
+			r.counts.triable = append(r.counts.triable, op.Docs[i].ID)
 		}
 	}
 }

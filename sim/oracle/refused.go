@@ -230,16 +230,23 @@ func (l *refusedLists) checkRow(jobID string, name peers.Revision, before, now r
 	if before.Attempts == now.Attempts && before.Last == now.Last {
 		return
 	}
-	if r := l.runOf(jobID); r != nil && r.lenient() {
+	r := l.runOf(jobID)
+	if r != nil && r.lenient() {
 		return
 	}
 	lacking := now.Status == 404 // by its source, of which this knows nothing
 	answered := slices.Contains(l.answers[jobID][name], now.Status) || slices.Contains(l.whole[jobID], now.Status)
-	if !lacking && !answered {
+	// What is tried again may fail, on whichever side that is, and nobody knows any more whether a run that is over was
+	// lenient.
+	failed := now.Failed && (before.Attempts > 0 || r == nil)
+	if !lacking && !answered && !failed {
 		l.Fail("S42b", "job %s lists %s with status %d, and the target answered %v", jobID, name, now.Status,
 			l.answers[jobID][name])
 	}
 	most := before.Attempts + len(l.answers[jobID][name]) + len(l.whole[jobID]) // one in bulk, another alone, say
+	if failed {
+		most++
+	}
 	counts := now.Attempts > before.Attempts && now.Attempts <= most
 	if !counts || before.Attempts > 0 && before.First != now.First {
 		l.Fail("S42b", "job %s lists %s after %+v as %+v", jobID, name, before, now)
