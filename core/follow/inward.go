@@ -241,17 +241,20 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 		a.note(d.ID, now)
 		return nil
 	}
-	if i := slices.Index(old.over(), d.Rev); i == 0 || i > 0 && old.Epoch == a.epoch {
-		return a.passed(d, *old, now, i == 0)
-	}
 	mirrored, own, err := stateIn(a.db, d.ID)
 	if err != nil {
 		return err
 	}
+	if disowned(ownerOf(mirrored), body) {
+		a.write(i, m)
+		a.note(d.ID, now)
+		return nil
+	}
+	if i := slices.Index(old.over(), d.Rev); i == 0 || i > 0 && old.Epoch == a.epoch {
+		return a.passed(d, *old, now, i == 0)
+	}
 	kept := state == old.State && state != noState // by a user who wrote the document as it was
 	switch {
-	case disowned(mirrored, body):
-		a.write(i, m)
 	case state == own, slices.Contains(old.sent(), state), kept, own == noState && !over(body):
 		// Reached: a change of the followed database is a write of ours
 		if slices.Contains(old.sent(), state) && now.Over == "" {
@@ -321,11 +324,15 @@ func (a *applying) again(id string) {
 	a.due = true
 }
 
+// ownerOf is the owner that a document names; empty for none.
+func ownerOf(body ejson.Value) string {
+	owner, _ := body.Get("owner")
+	return owner.Text
+}
+
 // disowned reports whether a document has another owner than its mirror. One that had none gets one with our write.
-func disowned(mirrored, body ejson.Value) bool {
-	was, _ := mirrored.Get("owner")
-	is, _ := body.Get("owner")
-	return was.Kind == ejson.String && is.Text != was.Text
+func disowned(mirrored string, body ejson.Value) bool {
+	return mirrored != "" && ownerOf(body) != mirrored
 }
 
 // stateIn reads a document of the mirror, and the digest of its state; that of one which is not there is empty.

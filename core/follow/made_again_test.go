@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
 	"couchrelay/core/peer"
 )
 
@@ -90,4 +91,39 @@ func TestMadeAgainBehindFeed(t *testing.T) {
 	if state, _ := w.job("e"); state != "" {
 		t.Errorf("the job of a document that is gone is %s", state)
 	}
+}
+
+// TestOwnerOfBackup: a document was read with another owner than its change had, and a backup from before that is put
+// back. Its mirror gets the owner back, also if the run that writes states sees the document first.
+func TestOwnerOfBackup(t *testing.T) {
+	w := newWorld(t)
+	w.write("_design/x", `{"n":0}`)
+	w.write("d", `{"source":"http://a/x","target":"http://b/x","owner":"first"}`)
+	backup := w.couch.backup()
+	ahead, restored := false, false
+	w.fault = func(op peer.Op) fault {
+		switch op := op.(type) {
+		case peer.ReadDocs:
+			if !ahead && slices.Contains(op.IDs, "d") {
+				ahead = true
+				w.write("d", `{"source":"http://a/x","target":"http://b/x","owner":"second"}`)
+			}
+		case peer.ReadChanges:
+			if ahead && !restored {
+				restored = true
+				w.restore(backup)
+			}
+		}
+		return ""
+	}
+	w.start()
+	w.settle(3 * time.Hour)
+	_, jobID := w.job("d")
+	w.do(func(tx kv.Tx) error {
+		rec, err := w.relay.Record(tx, jobID)
+		if err == nil && (rec.User != "first" || !restored) {
+			t.Errorf("the job is of user %v, restored %v", rec.User, restored)
+		}
+		return err
+	})
 }

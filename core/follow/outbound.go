@@ -249,9 +249,10 @@ func (out *outward) read(got peer.DocsRead) {
 			out.skip(s.ID, d.Rev)
 			continue
 		}
-		_, digest, state, err := split(d.Body)
+		body, digest, state, err := split(d.Body)
+		edited := digest != s.Body || disowned(s.Owner, body)
 		switch {
-		case err == nil && d.Rev != s.Rev && digest != s.Body:
+		case err == nil && d.Rev != s.Rev && edited:
 			out.skip(s.ID, d.Rev)
 		case err != nil:
 			out.trouble("malformed_response", fmt.Sprintf("document %q cannot be read: %v", s.ID, err))

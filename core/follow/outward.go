@@ -56,6 +56,7 @@ type State struct {
 	Members []ejson.Member
 	Digest  string   // of Members
 	Over    []string // as in row
+	Owner   string   // that the mirror names; empty for none
 }
 
 // Written says that a document has a state: its revision Rev was written over Over. Base was applied last then.
@@ -198,7 +199,7 @@ func (s *Store) states(tx kv.Tx, job string, ids []string, all bool) ([]State, e
 		tx.Set(s.Keys.due(job, id), nil)
 		list = append(list, State{
 			ID: id, Rev: r.Rev, Over: r.over(), Body: r.Digest, Was: r.sent(),
-			Members: stateMembers(body), Digest: digest,
+			Members: stateMembers(body), Digest: digest, Owner: ownerOf(body),
 		})
 		if r.Sent != digest && !written {
 			r.send(digest)
