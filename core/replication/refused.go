@@ -336,12 +336,13 @@ func (f *refusals) compared(missing []peer.DocMissing) {
 			continue
 		}
 		f.found[mix.String(d.ID)] = true
-		f.failing = f.failing || d.Failed
-		if f.tries(d) {
-			// Reached: a refused document is tried again
-			f.tried[peerRev{d.ID, d.Rev}] = d.Attempts
-			f.work.queueCopy(b, peer.CopyDoc{ID: d.ID, Revs: []string{d.Rev}, Since: since[d.ID]})
+		if !f.tries(d) {
+			f.failing = f.failing || d.Failed
+			continue
 		}
+		// Reached: a refused document is tried again
+		f.tried[peerRev{d.ID, d.Rev}] = d.Attempts
+		f.work.queueCopy(b, peer.CopyDoc{ID: d.ID, Revs: []string{d.Rev}, Since: since[d.ID]})
 	}
 	if len(b.copies) > 0 {
 		f.batch = b

@@ -106,3 +106,16 @@ func TestRefusedForGood(t *testing.T) {
 		}
 	}
 }
+
+// TestFailedIsRefused: what could not be copied turns out to be refused, and under skip is not tried again. So the
+// checkpoint relies on the list no more.
+func TestFailedIsRefused(t *testing.T) {
+	w := leftOut(t)
+	w.refuses["doc3"] = true
+	w.plan.Continuous = true
+	w.begin()
+	w.until(time.Hour)
+	if len(w.list) != 1 || w.unfinished(peer.Target) {
+		t.Errorf("listed %v; the checkpoint relies on a list: %v", w.list, w.unfinished(peer.Target))
+	}
+}

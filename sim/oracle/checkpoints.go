@@ -258,8 +258,8 @@ func (cp *checkpoints) checkOver(e ending) {
 func (cp *checkpoints) checkLogs() {
 	for _, id := range cp.ids() {
 		s := cp.shadows[id]
-		if s.header == nil || s.record.BaseID == "" {
-			continue
+		if s.header == nil || s.record.BaseID == "" || s.record.State.Terminal() {
+			continue // what is stored of a job that is over is what its document says since
 		}
 		rep, err := cp.w.Store().Spec(cp.w.Present(), id)
 		if err != nil || rep == nil {
