@@ -225,7 +225,7 @@ func (rt *retries) noteFailing(r *run, op peer.Op, f *peer.Failure, cutPoll bool
 	if commit.Side == peer.Target {
 		final = true
 	}
-	if _, puts := op.(peer.PutLocal); puts && final {
+	if _, puts := op.(peer.PutLocal); puts && final && f.Status != 408 {
 		delete(r.failing, name)
 		return
 	}
