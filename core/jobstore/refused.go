@@ -193,7 +193,7 @@ func (h Owned) Refused(afterDoc, afterRev string, limit int) (page replication.R
 	for _, r := range list {
 		page.Docs = append(page.Docs, replication.Listed{
 			ID: r.DocID, Rev: r.Rev, Attempts: r.Attempts, Age: max(0, h.now.Sub(r.Last)), Asked: r.Last < asked,
-			Failed: r.Failed,
+			Failed: r.Failed, Status: r.Status,
 		})
 	}
 	page.More = len(list) == limit

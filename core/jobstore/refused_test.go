@@ -305,14 +305,14 @@ func TestRetryRefused(t *testing.T) {
 	}
 	b.now = b.now.Add(time.Second)
 	failed := refusalOf("b", false)
-	failed.Failed = true
+	failed.Failed, failed.Status = true, 500
 	b.list(w, 2, failed)
 	page := get(b, func(tx kv.Tx) (replication.RefusedPage, error) {
 		return b.s.Owned(tx, w.JobID, w.Lock, b.now).Refused("", "", 2)
 	})
 	want := []replication.Listed{
-		{ID: "a", Rev: "1-a", Attempts: 1, Age: 61 * time.Second, Asked: true},
-		{ID: "b", Rev: "1-a", Attempts: 2, Failed: true},
+		{ID: "a", Rev: "1-a", Attempts: 1, Age: 61 * time.Second, Asked: true, Status: 403},
+		{ID: "b", Rev: "1-a", Attempts: 2, Failed: true, Status: 500},
 	}
 	if fmt.Sprint(page.Docs) != fmt.Sprint(want) || !page.More {
 		t.Errorf("got %+v, want %+v", page, want)

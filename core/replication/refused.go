@@ -47,6 +47,7 @@ type Listed struct {
 	Age      time.Duration // since it did so last
 	Asked    bool          // an operator has asked since to try it at once
 	Failed   bool          // it could not be copied, and is tried again under on_refusal skip, too
+	Status   int           // of the last answer, 0 for none
 }
 
 // refusedPause is the time between an attempt to bring a refused revision over and the next one.
@@ -92,9 +93,10 @@ type refusals struct {
 // standing is what the list is, as far as the last pass and this run's refusals tell.
 type standing struct {
 	failing bool // some of those listed have failed
-	// unfinished says that the run tries some of them again; before the first pass as the last checkpoint does.
-	// Checkpoints have it (see checkpoint.Log).
-	unfinished bool
+	// keeps says that a job which is made anew must try some of them again, too, as far as the pass has come.
+	// Checkpoints have it as unfinished (see checkpoint.Log), as the last pass left it, and before the first one as the
+	// last checkpoint did.
+	keeps, unfinished bool
 }
 
 // peerRev names a revision of a document.
@@ -138,8 +140,10 @@ func (f *refusals) list(b *batch, v Finding) {
 	f.queue = append(f.queue, filed{v, b})
 	f.know(v.ID)
 	f.failing = f.failing || v.Failed
+	if f.outlives(v.Failed, v.Status) && len(v.ID)+len(v.Rev) <= MaxListedName {
+		f.keeps, f.unfinished = true, true
+	}
 	if f.again(v.Failed) {
-		f.unfinished = f.unfinished || len(v.ID)+len(v.Rev) <= MaxListedName
 		f.passBy(refusedPause(f.tried[peerRev{v.ID, v.Rev}] + 1))
 	}
 }
@@ -148,6 +152,12 @@ func (f *refusals) list(b *batch, v Finding) {
 // skip, too, it is not left out for good.
 func (f *refusals) again(failed bool) bool {
 	return f.plan.OnRefusal == spec.RetryRefused || failed && f.plan.OnRefusal != spec.FailRefused
+}
+
+// outlives reports whether a listed revision is to be tried by a job that is made anew, too. What the target answers 400
+// to may pass, but rarely does, and CouchDB leaves it out at once: under skip it is not worth reading all again.
+func (f *refusals) outlives(failed bool, status int) bool {
+	return f.again(failed) && (f.plan.OnRefusal == spec.RetryRefused || status != 400)
 }
 
 // hasRoom reports whether the list has a place for more revisions of a document, which would else only be counted.
@@ -259,7 +269,9 @@ func (f *refusals) due() instant.Time {
 func (f *refusals) passWhenDue() {
 	switch {
 	case f.now >= f.due():
-		f.passing, f.changed, f.failing, f.next = true, false, false, instant.Never
+		f.passing, f.changed, f.next = true, false, instant.Never
+		f.failing = f.files(func(v Finding) bool { return v.Failed })
+		f.keeps = f.files(func(v Finding) bool { return f.outlives(v.Failed, v.Status) })
 		f.insists = f.ending() && !f.last
 		f.last = f.last || f.insists
 		f.found = map[uint64]bool{}
@@ -270,6 +282,11 @@ func (f *refusals) passWhenDue() {
 			f.makeDurable()
 		}
 	}
+}
+
+// files reports whether there is such a finding that the store may not have yet, so that no page of a pass shows it.
+func (f *refusals) files(is func(Finding) bool) bool {
+	return slices.ContainsFunc(slices.Concat(f.storing, f.queue), func(w filed) bool { return !w.Over && is(w.Finding) })
 }
 
 // onPage asks the target which revisions of a page it lacks.
@@ -338,6 +355,7 @@ func (f *refusals) compared(missing []peer.DocMissing) {
 		f.found[mix.String(d.ID)] = true
 		if !f.tries(d) {
 			f.failing = f.failing || d.Failed
+			f.keeps = f.keeps || f.outlives(d.Failed, d.Status)
 			continue
 		}
 		// Reached: a refused document is tried again
@@ -421,7 +439,7 @@ func (f *refusals) pageSize() int { return min(f.plan.BatchSize, listedAtOnce) }
 // endPass plans the next pass, a little later than it need be, so that those of many runs do not meet.
 func (f *refusals) endPass() {
 	f.passing, f.docs, f.tried = false, f.found, nil
-	f.unfinished = f.retries()
+	f.unfinished = f.keeps
 	if wait := f.next.Sub(f.now); f.next != instant.Never && wait >= firstRefusedPause/2 {
 		f.next = f.next.Add(time.Duration(f.rng.Uint64n(uint64(wait / 8))))
 	}

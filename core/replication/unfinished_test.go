@@ -119,3 +119,38 @@ func TestFailedIsRefused(t *testing.T) {
 		t.Errorf("listed %v; the checkpoint relies on a list: %v", w.list, w.unfinished(peer.Target))
 	}
 }
+
+// TestListedAsPassBegins: a pass reads the list before the store has what the run just found. The checkpoint relies on
+// that all the same.
+func TestListedAsPassBegins(t *testing.T) {
+	w := newWorld(t)
+	w.plan.OnRefusal, w.plan.Continuous, w.plan.BatchSize = spec.RetryRefused, true, 1
+	w.refuses["doc0"], w.refuses["doc1"] = true, true
+	w.fill(1)
+	w.begin()
+	for len(w.list) == 0 {
+		w.proceed(first)
+	}
+	w.fill(3)
+	w.step(TryRefused{}) // the pass may begin with the next step, in which doc1 is refused
+	for range 300 {
+		w.proceed(newest)
+	}
+	if !w.unfinished(peer.Target) {
+		t.Errorf("listed %v, and the checkpoint relies on no list", w.list)
+	}
+}
+
+// TestSpoiledForGood: a document that is answered 400 is listed and tried again, and a job that is made anew leaves it
+// out at once, as CouchDB does, and goes on from the checkpoint.
+func TestSpoiledForGood(t *testing.T) {
+	w := newWorld(t)
+	w.fill(10)
+	w.unreadable(peer.Failure{Side: peer.Target, Kind: peer.Status, Status: 400, Error: "bad_request"}, "doc3")
+	for range 3 {
+		w.begin()
+		if w.wantEnd(Completed, ""); len(w.list) != 1 || w.unfinished(peer.Target) {
+			t.Errorf("listed %v; the checkpoint relies on a list: %v", w.list, w.unfinished(peer.Target))
+		}
+	}
+}
