@@ -257,11 +257,11 @@ func (q *Queue) acceptedBefore(tx kv.Tx, owned []kv.KeyValue) ([]*Job, error) {
 			return nil, err
 		}
 		j, err := q.Get(tx, id)
-		if err != nil {
-			return nil, err
+		if err == nil && j == nil {
+			err = corruptf("owned row of job %q without its header", id)
 		}
-		if j == nil {
-			return nil, corruptf("owned row of job %q without its header", id)
+		if err != nil {
+			return nil, OfJob(id, err)
 		}
 		list = append(list, j)
 	}

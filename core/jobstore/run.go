@@ -76,7 +76,7 @@ func (s *Store) Accept(
 	}
 	for _, j := range taken.Jobs[len(t.list):] { // of an accept that is repeated
 		if err := t.read(j); err != nil {
-			return Taken{}, err
+			return Taken{}, jobs.OfJob(j.ID, err)
 		}
 		t.list = append(t.list, *t.last)
 	}

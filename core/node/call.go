@@ -104,12 +104,15 @@ func (n *Node) onDone(e Done) {
 // answered repeats a request after a pause if the store failed, and otherwise has it handled by its run or
 // its type.
 func (n *Node) answered(c *call, e Done) {
+	if _, resumes := c.req.(Resume); resumes && e.Unreadable != "" {
+		// Reached: a job to resume cannot be read
+		e.Fault = Halted // it is looked for again, and no accept waits for it meanwhile
+		n.passesOver(e)
+	}
 	if e.Fault == StoreDown {
 		switch {
-		case n.passOver(e.Unreadable):
+		case n.passesOver(e):
 			c.pause = 0
-			n.note("job_unreadable", e.Unreadable,
-				"%s; the job does not run, and is looked at now and then", e.Text)
 		case !n.failing:
 			n.failing = true
 			n.note("store_error", "", "%s: %s; it is tried again until it gets through", called(c.req), e.Text)
@@ -135,4 +138,14 @@ func (n *Node) answered(c *call, e Done) {
 	default:
 		c.req.answered(n, c, e)
 	}
+}
+
+// passesOver has requests leave out a job of which one could not read a row, and tells operators.
+func (n *Node) passesOver(e Done) bool {
+	if !n.passOver(e.Unreadable) {
+		return false
+	}
+	n.note("job_unreadable", e.Unreadable, "%s; the job does not run, and is looked at now and then", e.Text)
+	n.lookOwned() // it may be one of the node's own
+	return true
 }

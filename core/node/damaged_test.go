@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"couchrelay/core/check"
+	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/peer"
@@ -82,4 +83,45 @@ func TestDamagedRowsAreTold(t *testing.T) {
 			t.Errorf("there was no %s", name)
 		}
 	}
+}
+
+// TestUnreadableResume: of the jobs of an accept that the node never heard of one cannot be read. The others run, and
+// the node goes on to take jobs; the one runs once it is put right.
+func TestUnreadableResume(t *testing.T) {
+	w := newWorld(t)
+	n := w.start("n1", nil)
+	w.pass(time.Second)
+	const some = 3
+	w.putMany(some, true)
+	var taken []string
+	w.do(func(tx kv.Tx) error {
+		got, err := w.s.Accept(tx, n.worker, "n1", jobs.Demand{Batch: n.batch, Max: some}, w.now)
+		for _, job := range got.Work {
+			taken = append(taken, job.JobID)
+		}
+		return err
+	})
+	slices.Sort(taken)
+	key, was := w.s.Keys.Spec.Pack(taken[0], int64(0)), []byte(nil)
+	set := func(value []byte) {
+		w.do(func(tx kv.Tx) (err error) {
+			was, err = tx.Get(key)
+			tx.Set(key, value)
+			return err
+		})
+	}
+	set([]byte{0xff})
+	w.put("next", `{"source":"http://h/c","target":"http://h/d","continuous":true}`)
+	n.lookOwned()
+	n.step(Wake{})
+	w.pass(time.Minute)
+	if n.runOf("next"); n.Running() != some {
+		t.Errorf("%d jobs run, want %d; %v", n.Running(), some, n.texts)
+	}
+	set(was)
+	w.pass(10 * time.Minute)
+	if n.Running() != some+1 {
+		t.Errorf("%d jobs run once all can be read, want %d; %v", n.Running(), some+1, n.texts)
+	}
+	w.audit()
 }

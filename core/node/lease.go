@@ -186,6 +186,7 @@ func (n *Node) onOwned(c *call, o Owned) {
 		}
 	}
 	listing{n}.try(o)
+	missing = slices.DeleteFunc(missing, n.useUp)
 	switch {
 	case len(missing) == 0:
 	case !n.accepting:
@@ -195,6 +196,17 @@ func (n *Node) onOwned(c *call, o Owned) {
 	case missing[0].Lock.Batch < n.batch: // the accept in flight has a later number
 		n.timers.owned = min(n.timers.owned, n.clock.Steady.Add(lookAgain))
 	}
+}
+
+// useUp reports whether a job cannot be resumed since it cannot be read. Another accept with the number of the one that
+// took it would have to read it, too.
+func (n *Node) useUp(h Held) bool {
+	if !slices.Contains(n.unreadable, h.JobID) {
+		return false
+	}
+	// Reached: a job that was taken cannot be read
+	n.batch, n.hungry = max(n.batch, h.Lock.Batch+1), true
+	return true
 }
 
 // lookAgain is how soon the node looks once more for a job to resume, which it could not resume beside an accept.

@@ -119,7 +119,7 @@ func (q Resume) String() string { return "resume " + q.Held.String() }
 func (q Resume) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
 	w, err := q.owned(tx, s, now).Work()
 	if err != nil {
-		return nil, err
+		return nil, jobs.OfJob(q.JobID, err)
 	}
 	return Accepted{Work: []jobstore.Work{*w}}, nil
 }

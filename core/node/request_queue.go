@@ -35,9 +35,10 @@ func (q Accept) String() string {
 
 func (Accept) ofLease() {}
 
-// renew leaves out the jobs that could not be read.
+// renew leaves out the jobs that could not be read. If an attempt of the same number has taken one, the number is used
+// up by now (see onOwned).
 func (q Accept) renew(n *Node) Request {
-	q.Without = slices.Clone(n.unreadable)
+	q.Without, q.Demand.Batch = slices.Clone(n.unreadable), n.batch
 	return q
 }
 
