@@ -154,8 +154,8 @@ func (f *refusals) again(failed bool) bool {
 	return f.plan.OnRefusal == spec.RetryRefused || failed && f.plan.OnRefusal != spec.FailRefused
 }
 
-// outlives reports whether a listed revision is to be tried by a job that is made anew, too. What the target answers 400
-// to may pass, but rarely does, and CouchDB leaves it out at once: under skip it is not worth reading all again.
+// outlives reports whether a listed revision is to be tried by a job that is made anew, too. What the target answers
+// 400 to may pass, but rarely does, and CouchDB leaves it out at once: under skip it is not worth reading all again.
 func (f *refusals) outlives(failed bool, status int) bool {
 	return f.again(failed) && (f.plan.OnRefusal == spec.RetryRefused || status != 400)
 }
@@ -286,7 +286,8 @@ func (f *refusals) passWhenDue() {
 
 // files reports whether there is such a finding that the store may not have yet, so that no page of a pass shows it.
 func (f *refusals) files(is func(Finding) bool) bool {
-	return slices.ContainsFunc(slices.Concat(f.storing, f.queue), func(w filed) bool { return !w.Over && is(w.Finding) })
+	filed := func(w filed) bool { return !w.Over && is(w.Finding) }
+	return slices.ContainsFunc(f.storing, filed) || slices.ContainsFunc(f.queue, filed)
 }
 
 // onPage asks the target which revisions of a page it lacks.
