@@ -73,6 +73,17 @@ func (i *intake) passOver(id string) bool {
 	return true
 }
 
+// useUp reports whether a job cannot be resumed since it cannot be read. Another accept with the number of the one that
+// took it would have to read it, too.
+func (i *intake) useUp(h Held) bool {
+	if !slices.Contains(i.unreadable, h.JobID) {
+		return false
+	}
+	// Reached: a job that was taken cannot be read
+	i.batch, i.hungry = max(i.batch, h.Lock.Batch+1), true
+	return true
+}
+
 // tryUnreadable has the next accept look again at the job that was passed over first: its rows may have been put right.
 func (i *intake) tryUnreadable() {
 	if len(i.unreadable) > 0 {

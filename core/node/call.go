@@ -107,11 +107,11 @@ func (n *Node) answered(c *call, e Done) {
 	if _, resumes := c.req.(Resume); resumes && e.Unreadable != "" {
 		// Reached: a job to resume cannot be read
 		e.Fault = Halted // it is looked for again, and no accept waits for it meanwhile
-		n.passesOver(e)
+		passesOver(n, e)
 	}
 	if e.Fault == StoreDown {
 		switch {
-		case n.passesOver(e):
+		case passesOver(n, e):
 			c.pause = 0
 		case !n.failing:
 			n.failing = true
@@ -141,7 +141,7 @@ func (n *Node) answered(c *call, e Done) {
 }
 
 // passesOver has requests leave out a job of which one could not read a row, and tells operators.
-func (n *Node) passesOver(e Done) bool {
+func passesOver(n *Node, e Done) bool {
 	if !n.passOver(e.Unreadable) {
 		return false
 	}

@@ -198,17 +198,6 @@ func (n *Node) onOwned(c *call, o Owned) {
 	}
 }
 
-// useUp reports whether a job cannot be resumed since it cannot be read. Another accept with the number of the one that
-// took it would have to read it, too.
-func (n *Node) useUp(h Held) bool {
-	if !slices.Contains(n.unreadable, h.JobID) {
-		return false
-	}
-	// Reached: a job that was taken cannot be read
-	n.batch, n.hungry = max(n.batch, h.Lock.Batch+1), true
-	return true
-}
-
 // lookAgain is how soon the node looks once more for a job to resume, which it could not resume beside an accept.
 const lookAgain = time.Second
 
