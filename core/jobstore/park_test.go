@@ -347,3 +347,19 @@ func TestReturnUnderTags(t *testing.T) {
 		t.Errorf("it comes back at %v, before %v, which waits", again, first)
 	}
 }
+
+// TestPausedTwiceAtOnce: an order that is given at the moment in which the document pauses its job is no repetition of
+// that: the pause outlives the document's.
+func TestPausedTwiceAtOnce(t *testing.T) {
+	const document = `{"source":"http://h/a","target":"http://h/b","continuous":true`
+	b := newBench(t)
+	b.put("r", document+`}`, admin)
+	b.put("r", document+`,"paused":true}`, admin)
+	if !b.pause(jobID("r")) {
+		t.Error("the order changed nothing")
+	}
+	b.put("r", document+`}`, admin)
+	if v := b.shown(jobID("r")); v.State != Paused {
+		t.Errorf("the job is %s", v.State)
+	}
+}

@@ -35,7 +35,8 @@ func (o Operator) note(rec *Record, event, reason string) {
 // hasGiven reports whether an earlier attempt of this order on the job, whose event is named, has committed. What
 // became of the job since, by another order or by its own run, is not to be undone by a repetition.
 func (o Operator) hasGiven(rec *Record, event string) bool {
-	return slices.ContainsFunc(rec.History, func(e Event) bool { return e.Type == event && e.At == o.Now })
+	given := func(e Event) bool { return e.Type == event && e.At == o.Now && e.By == o.By }
+	return slices.ContainsFunc(rec.History, given)
 }
 
 // Pause has a job that is not over stop, or not begin, until it is resumed. It reports whether that is new: a job
