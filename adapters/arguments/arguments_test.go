@@ -10,7 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// TestCheck: what is empty is refused by the name that a user typed, and the rest is asked of the command.
+// TestCheck: an empty argument is refused, with the name that help has for it; any other is judged by the command.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{

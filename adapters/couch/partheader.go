@@ -76,7 +76,8 @@ func (h *partHeaders) clean(c byte, next func() byte) byte {
 	return c
 }
 
-// next returns the first byte of what is read already, or else the one that is read next; 0 at the end.
+// next returns the byte that follows: the first of those that were read, or else that of the part to come, which stays
+// there; 0 at the end.
 func (h *partHeaders) next(read []byte) byte {
 	if len(read) > 0 {
 		return read[0]

@@ -21,7 +21,8 @@ type Edit struct {
 	// Replicated adds Rev with its Ancestors to the document's history as it is (new_edits=false).
 	// Otherwise the edit replaces the leaf Rev by a new revision.
 	Replicated bool
-	// Kept says that the body is that of a stored document, which the client has not sent.
+	// Kept says that the body was stored before, as in a COPY or with a new attachment: the client has not sent it, and
+	// so does not answer for it.
 	Kept bool
 	// Token, unique to the request, lets a repeated transaction recognise a new edit as its own. Zero is no
 	// token: a repetition after an unknown result then meets a conflict.

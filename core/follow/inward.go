@@ -237,18 +237,14 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 	}
 	now := row{Rev: d.Rev, Digest: digest, State: state, Epoch: a.epoch, Over: d.Announced}
 	if old == nil || old.Digest != digest {
-		a.write(i, m)
-		a.note(d.ID, now)
-		return nil
+		return a.edited(i, m, now)
 	}
 	mirrored, own, err := stateIn(a.db, d.ID)
 	if err != nil {
 		return err
 	}
 	if disowned(ownerOf(mirrored), body) {
-		a.write(i, m)
-		a.note(d.ID, now)
-		return nil
+		return a.edited(i, m, now)
 	}
 	if i := slices.Index(old.over(), d.Rev); i == 0 || i > 0 && old.Epoch == a.epoch {
 		return a.passed(d, *old, now, i == 0)
@@ -269,10 +265,17 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 			return nil
 		}
 		a.again(d.ID)
-	default:
-		a.write(i, m) // a user has removed the state, or another replicator has written one
+	default: // a user has removed the state, or another replicator has written one
+		return a.edited(i, m, now)
 	}
 	a.note(d.ID, now)
+	return nil
+}
+
+// edited brings a document into the mirror that somebody else has written.
+func (a *applying) edited(i int, m jobstore.Mirrored, now row) error {
+	a.write(i, m)
+	a.note(m.ID, now)
 	return nil
 }
 

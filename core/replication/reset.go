@@ -19,7 +19,8 @@ func (o *opener) resets() bool { return o.plan.Reset || o.anew }
 
 // marks reports whether a side is to have a log before it has a checkpoint: where no instance_start_time tells that a
 // database was deleted and made again, the log does. The new database has none, so its server does not take the first
-// checkpoint, which says what it replaces. A side that refuses the log has a run fail for its checkpoint, if at all.
+// checkpoint, which says what it replaces. A target that refuses the log has a run fail for its checkpoint, if at all.
+// A source that does counts as one that may only be read.
 func (o *opener) marks(on peer.Side) bool {
 	s := &o.sides[on]
 	return o.plan.UseCheckpoints && s.log.Empty() && s.logRev == "" && !s.tellsApart() && !o.declined[on]
@@ -46,7 +47,7 @@ func (o *opener) writeEmpty(on peer.Side) {
 			on == peer.Source && refusesLog(f):
 			// Reached: a database refuses an empty log
 			o.declined[on] = true
-			if on == peer.Source && refusesLog(f) && s.log.Empty() { // the first checkpoint would name no log either
+			if on == peer.Source && refusesLog(f) && s.log.Empty() { // a checkpoint would replace nothing either
 				o.readOnly, o.commits.lone.counts = true, true
 			}
 			o.locate(on)

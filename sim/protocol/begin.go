@@ -388,8 +388,8 @@ func (r opener) begins(op peer.ReadChanges) error {
 	return nil
 }
 
-// lacksList reports whether the checkpoints cover revisions of a list that the job does not have. A run without
-// checkpoints has no part in them.
+// lacksList reports whether the checkpoints that the run found cover revisions of a list that the job does not have,
+// and notes that, since the run then discards them. A run without checkpoints has no part in them.
 func (r opener) lacksList() bool {
 	relies := func(s side) bool { return s.log.unfinished && !s.foreign() }
 	if (r.ListOf != r.base || !r.UseCheckpoints) && slices.ContainsFunc(r.start.sides[:], relies) {
