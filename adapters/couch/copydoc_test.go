@@ -171,21 +171,6 @@ func TestCopyDoc(t *testing.T) {
 	}
 }
 
-// TestCopyDocOddNames: CouchDB quotes nothing in the names that it puts into headers, so one may look like another.
-func TestCopyDocOddNames(t *testing.T) {
-	atts := []att{
-		{name: "x", kind: "text/plain", data: "11"}, {name: `x"; y="z`, kind: "text/plain", data: "22"},
-		{name: `a\b`, kind: "text/plain", data: "33"}, {name: `a\\b`, kind: "text/plain", data: "44"},
-	}
-	target := &writes{t: t}
-	inRig(t, saysMixed(new(mixed).part(docWith("2-b", atts...), atts...).end()), target.serve, func(r *rig) {
-		got := must[peer.Copied](r, peer.CopyDoc{ID: "doc", Revs: []string{"2-b"}})
-		if !reflect.DeepEqual(got.Revs, []peer.CopiedRev{{Rev: "2-b"}}) || len(target.list[0].atts) != len(atts) {
-			t.Errorf("%+v, wrote %+v", got.Revs, target.list)
-		}
-	})
-}
-
 // TestCopyDocAccounts: the result lists every revision asked for, as missing if the answer did not mention
 // it.
 func TestCopyDocAccounts(t *testing.T) {

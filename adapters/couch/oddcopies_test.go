@@ -11,6 +11,17 @@ import (
 	"couchrelay/core/peer"
 )
 
+// saysMixedOr answers requests for attachments, by their URIs, and others with the parts of documents.
+func saysMixedOr(bytesOf map[string]string, answer string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if data, is := bytesOf[r.RequestURI]; is {
+			says(200, data)(w, r)
+			return
+		}
+		saysMixed(answer)(w, r)
+	}
+}
+
 // TestCopyDocInAnyOrder: a server sends the attachments of a document in another order than the document has them. They
 // arrive in the document's, and so does the next revision.
 func TestCopyDocInAnyOrder(t *testing.T) {
@@ -18,13 +29,7 @@ func TestCopyDocInAnyOrder(t *testing.T) {
 	answer := new(mixed).part(doc, attZip, attTwo, attOne).part(last, attText).end()
 	target := &writes{t: t}
 	bytesOf := map[string]string{"/db/doc/one?rev=2-b": "11", "/db/doc/two?rev=2-b": "22"}
-	inRig(t, func(w http.ResponseWriter, r *http.Request) {
-		if data, is := bytesOf[r.RequestURI]; is {
-			says(200, data)(w, r)
-			return
-		}
-		saysMixed(answer)(w, r)
-	}, target.serve, func(r *rig) {
+	inRig(t, saysMixedOr(bytesOf, answer), target.serve, func(r *rig) {
 		got := must[peer.Copied](r, peer.CopyDoc{ID: "doc", Revs: []string{"2-b", "3-c"}})
 		if want := []peer.CopiedRev{{Rev: "2-b"}, {Rev: "3-c"}}; !reflect.DeepEqual(got.Revs, want) {
 			t.Errorf("%+v", got)
@@ -54,13 +59,7 @@ func TestCopyDocControlNames(t *testing.T) {
 			"/db/doc/one?rev=2-b": "11", "/db/doc/two?rev=2-b": "22",
 			"/db/doc/" + url.PathEscape(name) + "?rev=2-b": odd.data,
 		}
-		inRig(t, func(w http.ResponseWriter, r *http.Request) {
-			if data, is := bytesOf[r.RequestURI]; is {
-				says(200, data)(w, r)
-				return
-			}
-			saysMixed(answer)(w, r)
-		}, target.serve, func(r *rig) {
+		inRig(t, saysMixedOr(bytesOf, answer), target.serve, func(r *rig) {
 			got := must[peer.Copied](r, peer.CopyDoc{ID: "doc", Revs: []string{"2-b", "3-c"}})
 			if want := []peer.CopiedRev{{Rev: "2-b"}, {Rev: "3-c"}}; !reflect.DeepEqual(got.Revs, want) {
 				t.Errorf("%q: %+v", name, got)
@@ -154,4 +153,19 @@ func TestCopyDocOddAttachments(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestCopyDocOddNames: CouchDB quotes nothing in the names that it puts into headers, so one may look like another.
+func TestCopyDocOddNames(t *testing.T) {
+	atts := []att{
+		{name: "x", kind: "text/plain", data: "11"}, {name: `x"; y="z`, kind: "text/plain", data: "22"},
+		{name: `a\b`, kind: "text/plain", data: "33"}, {name: `a\\b`, kind: "text/plain", data: "44"},
+	}
+	target := &writes{t: t}
+	inRig(t, saysMixed(new(mixed).part(docWith("2-b", atts...), atts...).end()), target.serve, func(r *rig) {
+		got := must[peer.Copied](r, peer.CopyDoc{ID: "doc", Revs: []string{"2-b"}})
+		if !reflect.DeepEqual(got.Revs, []peer.CopiedRev{{Rev: "2-b"}}) || len(target.list[0].atts) != len(atts) {
+			t.Errorf("%+v, wrote %+v", got.Revs, target.list)
+		}
+	})
 }
