@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"couchrelay/adapters/config"
@@ -60,17 +59,21 @@ func TestFilesThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// ruinous is a store during whose transactions a directory vanishes once a draft lies in it.
+// ruinous is a store in which a directory vanishes during a client's transaction once a draft lies in it. Transactions
+// of the service's own, which begin at any time, do no harm: the client would go before its change reached the store.
 type ruinous struct {
 	store
-	dir   string
-	leave atomic.Pointer[context.CancelFunc] // of the client, which goes then, too
+	dir string
 }
 
+// leaving is the key of the client's context under which its cancel function is: the client goes with the directory.
+type leaving struct{}
+
 func (r *ruinous) Begin(ctx context.Context, o kv.Options) kv.Transaction {
-	if drafts, _ := filepath.Glob(filepath.Join(r.dir, ".*")); len(drafts) > 0 {
+	leave, client := ctx.Value(leaving{}).(context.CancelFunc)
+	if drafts, _ := filepath.Glob(filepath.Join(r.dir, ".*")); client && len(drafts) > 0 {
 		_ = os.RemoveAll(r.dir)
-		(*r.leave.Load())()
+		leave()
 	}
 	return r.store.Begin(ctx, o)
 }
@@ -96,8 +99,8 @@ func TestFileThatCannotBePlaced(t *testing.T) {
 		}
 		gone, leave := context.WithCancel(t.Context())
 		defer leave()
-		db.leave.Store(&leave)
-		if _, err := r.svc.ChangeConfig(gone, ch); err == nil || !strings.Contains(err.Error(), "is as before") {
+		client := context.WithValue(gone, leaving{}, leave)
+		if _, err := r.svc.ChangeConfig(client, ch); err == nil || !strings.Contains(err.Error(), "is as before") {
 			t.Errorf("%s: %v", ch.Section, err)
 		}
 	}
