@@ -43,6 +43,32 @@ func TestMadeAgainBeforeFirstCheckpoint(t *testing.T) {
 	}
 }
 
+// TestMadeAgainWhileLogIsCopied: a database of a server that numbers its changes is made again at any moment at which a
+// run copies a log of an older server's id to the present id. The new one has no part in that log.
+func TestMadeAgainWhileLogIsCopied(t *testing.T) {
+	for side := range peer.Side(2) {
+		for after := range 12 {
+			w := newWorld(t)
+			w.numbers()
+			w.fill(3)
+			w.begin()
+			w.wantEnd(Completed, "")
+			w.ageLogs()
+			w.begin()
+			for range after {
+				w.proceed(first)
+			}
+			w.remake(side, w.dbs[side].start)
+			w.runToEnd(first)
+			w.dbs[peer.Source].write("new", "1-a")
+			w.begin()
+			if w.wantEnd(Completed, ""); w.uncovered(w.dbs[peer.Source].seq) != "" {
+				t.Errorf("the %s is made again after %d answers, and not all comes: %v", side, after, w.calls)
+			}
+		}
+	}
+}
+
 // comparesNothing has the servers take a log whatever it replaces, as CouchDB's clusters do.
 func (w *world) comparesNothing() {
 	w.reply = func(c Call) *peer.Reply {

@@ -28,15 +28,15 @@ func (o *opener) marks(on peer.Side) bool {
 
 // writeEmpty writes a log without any checkpoint to a side, before anything is copied. A reset that is cut off then has
 // lost checkpoints, or will be repeated, and no later run goes on from those that were to be forgotten: it does so for
-// replications without checkpoints too, which begin at those that others left.
-func (o *opener) writeEmpty(on peer.Side) {
+// replications without checkpoints too, which begin at those that others left. Once it is stored, then is called.
+func (o *opener) writeEmpty(on peer.Side, then func()) {
 	s := &o.sides[on]
 	op := peer.PutLocal{Side: on, ID: o.ids.Bases[0], Rev: s.logRev, Body: checkpoint.Log{}.Encode(false)}
 	o.ask(op, func(reply peer.Reply) {
 		switch f := reply.Failure; {
 		case f == nil:
 			s.log, s.logRev = checkpoint.Log{}, reply.Result.(peer.LocalWritten).Rev
-			o.locate(on)
+			then()
 		case f.Kind == peer.Status && f.Status == 409 && !o.reread[on]:
 			// A request of an earlier run arrived late, or this one did and its answer was lost.
 			// Reached: a log changes while it is discarded
@@ -46,10 +46,10 @@ func (o *opener) writeEmpty(on peer.Side) {
 		case !o.forgets(on) && f.Kind == peer.Status && !Transient(f) && !asksForLess(f),
 			on == peer.Source && refusesLog(f):
 			// Reached: a database refuses an empty log
-			o.declined[on] = true
-			if on == peer.Source && refusesLog(f) && s.log.Empty() { // a checkpoint would replace nothing either
+			if on == peer.Source && refusesLog(f) && !o.forgets(on) { // a checkpoint would replace nothing either
 				o.readOnly, o.commits.lone.counts = true, true
 			}
+			o.declined[on] = true
 			o.locate(on)
 		default:
 			o.crash(trouble(op, f))

@@ -173,7 +173,7 @@ func (o *opener) findLog(on peer.Side) {
 		o.locate(on)
 	case !o.takeLog(on, version, s.docs[version]):
 	case version > 0:
-		o.migrate(on)
+		o.migrate(on, version)
 	default:
 		o.sides[on].logRev = s.docs[0].Rev
 		o.locate(on)
@@ -199,13 +199,45 @@ func (o *opener) takeLog(on peer.Side, version int, doc peer.Local) bool {
 }
 
 // migrate copies a checkpoint that was found under the id of an older version to the present id, so that it
-// is found at the first attempt from now on.
-func (o *opener) migrate(on peer.Side) {
-	if !o.plan.UseCheckpoints || o.plan.Reset {
+// is found at the first attempt from now on. Where no instance_start_time tells that a database was deleted and
+// made again, the copy could be the first log of the new one, which would take it. So the present id gets a log
+// without checkpoints, the older one is read again, and the copy replaces the former: a database that has both
+// is the one that the checkpoint is about. A run that is cut off in between leaves no checkpoint, and the next
+// compares all.
+func (o *opener) migrate(on peer.Side, version int) {
+	switch {
+	case !o.plan.UseCheckpoints || o.plan.Reset:
 		o.locate(on)
-		return
+	case o.sides[on].tellsApart():
+		o.copyLog(on)
+	default:
+		o.writeEmpty(on, func() { o.readOlder(on, version) })
 	}
-	op := peer.PutLocal{Side: on, ID: o.ids.Bases[0], Body: o.sides[on].log.Encode(o.plan.FlatLog)}
+}
+
+// readOlder reads a checkpoint under the id of an older version once more, and copies it. If it is gone, the
+// database is another one, and has none.
+func (o *opener) readOlder(on peer.Side, version int) {
+	op := peer.GetLocal{Side: on, ID: o.ids.Bases[version]}
+	o.ask(op, func(reply peer.Reply) {
+		if reply.Failure != nil {
+			o.crash(trouble(op, reply.Failure))
+			return
+		}
+		doc := reply.Result.(peer.Local)
+		if !doc.Found {
+			// Reached: a database is made again while its log is copied to another id
+			o.locate(on)
+		} else if o.takeLog(on, version, doc) {
+			o.copyLog(on)
+		}
+	})
+}
+
+// copyLog writes the log of a side under the present id.
+func (o *opener) copyLog(on peer.Side) {
+	s := &o.sides[on]
+	op := peer.PutLocal{Side: on, ID: o.ids.Bases[0], Rev: s.logRev, Body: s.log.Encode(o.plan.FlatLog)}
 	o.ask(op, func(reply peer.Reply) {
 		if f := reply.Failure; f != nil && on == peer.Source && refusesLog(f) {
 			o.readOnly, o.commits.lone.counts = true, true
@@ -215,7 +247,7 @@ func (o *opener) migrate(on peer.Side) {
 			o.crash(trouble(op, f))
 			return
 		}
-		o.sides[on].logRev = reply.Result.(peer.LocalWritten).Rev
+		s.logRev = reply.Result.(peer.LocalWritten).Rev
 		o.locate(on)
 	})
 }
@@ -223,7 +255,7 @@ func (o *opener) migrate(on peer.Side) {
 // locate compares the logs once both are known ("Compare Replication Logs"), and starts the copying.
 func (o *opener) locate(on peer.Side) {
 	if o.forgets(on) || o.marks(on) {
-		o.writeEmpty(on)
+		o.writeEmpty(on, func() { o.locate(on) })
 		return
 	}
 	o.located[on] = true

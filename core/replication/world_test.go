@@ -412,7 +412,6 @@ func (w *world) checkCompleted() {
 	}
 }
 
-// putLocal writes a checkpoint, after checking the promise: nothing that it covers is missing.
 // wanted says whether a document has to arrive.
 func (w *world) wanted(id string) bool {
 	return w.dbs[peer.Source].at[id] > w.since && !w.refuses[id] && id != w.tooLarge

@@ -28,6 +28,9 @@ type side struct {
 	older     map[string]log
 	discarded bool
 	declined  bool // it refused to store an empty log
+	// marked is whether it got a log without checkpoints beside the one under an older id; confirmed, whether that was
+	// read again since. What has both is one database.
+	marked, confirmed bool
 	// the log was changed by another writer while the run discarded it, and is looked for once more
 	again bool
 }
@@ -178,7 +181,7 @@ func (r opener) locates(op peer.GetLocal) error {
 		return breach(Beginning, "it looks for a log as %s, and its own id is %s", op.ID, r.base)
 	case repeats && !s.opened:
 		return breach(Beginning, "it asks to %s again, and does not know whether that database is there", op)
-	case r.another(op), s.answered[op.ID], s.found != "" && !repeats:
+	case r.another(op), s.answered[op.ID] && !s.awaits(op.ID), s.found != "" && !repeats:
 		return breach(Beginning, "it asks to %s again", op)
 	case !first && op.ID != r.base && s.opened && !s.answered[r.base] && !slices.Contains(s.early, op.ID):
 		return breach(Beginning, "it asks to %s before it knows whether there is a log under its own id", op)
@@ -197,8 +200,11 @@ func (r opener) locates(op peer.GetLocal) error {
 // was asked for before, and does not say that it was written for this one. Absence is not in doubt: the run
 // copies more than it must.
 func (s *side) inDoubt() bool {
-	return s.opened && slices.Contains(s.early, s.found) && !(s.clustered && known(s.start) && s.log.made == s.start)
+	return s.opened && slices.Contains(s.early, s.found) && !(s.tellsApart() && s.log.made == s.start)
 }
+
+// awaits reports whether the log under an older id is to be read again, as the present id got one without checkpoints.
+func (s *side) awaits(id string) bool { return s.marked && !s.confirmed && id == s.found }
 
 // gotLog takes a log, or its absence.
 func (r opener) gotLog(op peer.GetLocal, reply peer.Reply) {
@@ -217,6 +223,16 @@ func (r opener) gotLog(op peer.GetLocal, reply peer.Reply) {
 		s.answered = map[string]bool{}
 	}
 	s.answered[op.ID] = true
+	if s.awaits(op.ID) {
+		s.confirmed, s.log = true, log{}
+		if !got.Found {
+			r.took(losesOlder)
+			s.found = r.base
+			return
+		}
+		s.log = r.readLog(got.Body)
+		return
+	}
 	switch {
 	case !got.Found:
 	case op.ID == r.base:
@@ -248,7 +264,7 @@ func (r opener) prepareLog(op peer.PutLocal) error {
 		return breach(Logging, "it asks to %s, and has found revision %q of %q", op, s.rev, s.found)
 	case s.found == "" && len(put.entries) > 0:
 		return breach(Logging, "it has copied nothing, and writes %v to the %s", put.entries, op.Side)
-	case s.found == "":
+	case r.marks(s, op):
 		r.took(marksDatabase)
 		return nil
 	case (r.Reset || r.discards() && s.found == r.base) && len(put.entries) > 0:
@@ -256,8 +272,10 @@ func (r opener) prepareLog(op peer.PutLocal) error {
 	case r.discards() && len(put.entries) == 0:
 		r.took(discardsLog)
 		return nil
-	case s.found == r.base || !r.UseCheckpoints || s.rev != "":
+	case s.found == r.base || !r.UseCheckpoints || s.rev != "" && !s.confirmed:
 		return breach(Logging, "it writes a log to the %s before it has copied anything", op.Side)
+	case !s.tellsApart() && !s.confirmed:
+		return breach(Logging, "it copies a log of the %s to another id, and the database may be made again", op.Side)
 	case !slices.Equal(trim(put.entries), trim(s.log.entries)):
 		return breach(Logging, "it found %v under an older id, and writes %v", s.log.entries, put.entries)
 	}
@@ -278,10 +296,11 @@ func (r opener) preparedLog(op peer.PutLocal, reply peer.Reply) {
 	s := &r.start.sides[op.Side]
 	f := reply.Failure
 	switch {
-	case f != nil && s.found == "" && final(f) && (f.Status != 409 || s.again):
+	case f != nil && r.marks(s, op) && final(f) && (f.Status != 409 || s.again):
 		s.declined = true
 		r.start.alone = r.start.alone || op.Side == peer.Source && refuses(f)
 	case f == nil:
+		s.marked = r.marks(s, op) && s.found != ""
 		s.early = nil // whatever it was, it is what the run says now
 		s.rev = reply.Result.(peer.LocalWritten).Rev
 		put := r.readLog(op.Body)
@@ -292,17 +311,26 @@ func (r opener) preparedLog(op peer.PutLocal, reply peer.Reply) {
 		r.start.kept = true
 	case op.Side == peer.Source && refuses(f):
 		r.start.alone = true
-	case (r.discards() || s.found == "") && f.Status == 409 && !s.again:
+	case (r.discards() || r.marks(s, op)) && f.Status == 409 && !s.again:
 		*s = side{opening: true, opened: true, start: s.start, clustered: s.clustered, seq: s.seq, again: true}
 	}
 }
 
-// lacksMark reports whether a side is to get a log without checkpoints before anything is copied: it has none, and its
-// instance_start_time does not tell whether it is made again. Then the log tells.
+// lacksMark reports whether a side is to get a log without checkpoints before anything is copied: it has none under the
+// present id, and its instance_start_time does not tell whether it is made again. Then the log tells.
 func (r opener) lacksMark(s *side) bool {
-	told, none := s.clustered && known(s.start), s.found == "" && len(s.answered) == 1+olderVersions
-	return r.UseCheckpoints && !told && none && s.rev == "" && !s.declined
+	none := s.found != r.base && len(s.answered) == 1+olderVersions
+	return r.UseCheckpoints && !s.tellsApart() && none && s.rev == "" && !s.declined
 }
+
+// marks reports whether a write puts a log without checkpoints where there is none, and not in the place of one that is
+// to be forgotten.
+func (r opener) marks(s *side, op peer.PutLocal) bool {
+	return r.lacksMark(s) && len(r.readLog(op.Body).entries) == 0 && (s.found == "" || !r.discards())
+}
+
+// tellsApart reports whether no two databases of that name have one instance_start_time.
+func (s *side) tellsApart() bool { return s.clustered && known(s.start) }
 
 // refuses reports whether a server said that it stores no log, now or later.
 func refuses(f *peer.Failure) bool {
@@ -367,8 +395,10 @@ func (r opener) begins(op peer.ReadChanges) error {
 		case s.found == "" && len(s.answered) < 1+olderVersions:
 			return breach(Beginning, "it reads changes and has looked for the log of its %s as %v only",
 				peer.Side(on), s.asked)
-		case r.lacksMark(s):
+		case r.lacksMark(s) && !kept:
 			return breach(Beginning, "it reads changes, and its %s has no log by which it is known", peer.Side(on))
+		case s.marked && !s.confirmed:
+			return breach(Beginning, "it reads changes, and has not read the older log of its %s again", peer.Side(on))
 		case r.discards() && !kept && len(s.log.entries) > 0:
 			return breach(Beginning, "it is to start over, and its %s still has checkpoints", peer.Side(on))
 		}

@@ -14,6 +14,7 @@ const (
 	findsLog
 	findsOlder
 	migratesLog
+	losesOlder
 	discardsLog
 	marksDatabase
 	provesSource
@@ -96,7 +97,8 @@ var words = [transitions]string{
 	readsFilter: "read the filter function", names: "ask for the right to run",
 	opensSource: "open the source", opensTarget: "open the target", makesTarget: "make the target",
 	looksForLog: "look for a log", findsLog: "find one", findsOlder: "find one under an older id",
-	migratesLog: "write that under the present id", discardsLog: "discard a log",
+	migratesLog: "write that under the present id", losesOlder: "the older one is gone by then",
+	discardsLog:        "discard a log",
 	marksDatabase:      "write an empty log",
 	provesSource:       "ask a read-only source for its last change",
 	beginsAtCheckpoint: "begin at a common checkpoint", beginsAlone: "begin by the target's log alone",
