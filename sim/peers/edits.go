@@ -5,7 +5,8 @@ import (
 	"couchrelay/core/peer"
 )
 
-// readDocs reads the winners of documents. A read may be stale: then the first document is not found.
+// readDocs reads the winners of documents. A read may be stale: then the first document is not found, or as it was
+// before in a node of a cluster that lags behind.
 func readDocs(db *DB, op peer.ReadDocs, f Fault) peer.Reply {
 	var got peer.DocsRead
 	size := 0
@@ -16,7 +17,9 @@ func readDocs(db *DB, op peer.ReadDocs, f Fault) peer.Reply {
 		d := peer.DocRead{ID: id}
 		doc := db.Latest(id)
 		if f == RevMissing && i == 0 {
-			doc = db.Server.Lags[db.Name][id]
+			if doc = nil; !db.Server.Numeric {
+				doc = db.Server.Lags[db.Name][id]
+			}
 		}
 		if doc != nil {
 			d.Rev, d.Deleted = doc.Rev.String(), doc.Deleted
