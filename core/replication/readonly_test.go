@@ -480,19 +480,22 @@ func TestRefusedLogBehindTooManyRequests(t *testing.T) {
 // TestOldLogOfReadOnlySource: a source has a log under the id of an older server, and does not let it be moved. What
 // was copied since is not copied again: the target's log knows the source by that log.
 func TestOldLogOfReadOnlySource(t *testing.T) {
-	w := newWorld(t)
-	w.fill(3)
-	w.begin()
-	w.wantEnd(Completed, "")
-	w.ageLogs()
-	w.refuseLogs(403)
-	for i, since := range []string{`"3-opaque"`, `"4-opaque"`, `"5-opaque"`} {
-		w.dbs[peer.Source].write(fmt.Sprint("new", i), "1-a")
-		w.calls = nil
+	for _, server := range []func(*world){func(*world) {}, (*world).numbers} {
+		w := newWorld(t)
+		server(w)
+		w.fill(3)
 		w.begin()
 		w.wantEnd(Completed, "")
-		if from := w.feedStart(); from != since {
-			t.Errorf("run %d begins at %s, want %s", i+1, from, since)
+		w.ageLogs()
+		w.refuseLogs(403)
+		for i, since := range []string{`"3-opaque"`, `"4-opaque"`, `"5-opaque"`} {
+			w.dbs[peer.Source].write(fmt.Sprint("new", i), "1-a")
+			w.calls = nil
+			w.begin()
+			w.wantEnd(Completed, "")
+			if from := w.feedStart(); from != since {
+				t.Errorf("run %d begins at %s, want %s", i+1, from, since)
+			}
 		}
 	}
 }
