@@ -233,7 +233,7 @@ func (h *Host) Refuse(run uint64, reason string) {
 func (h *Host) plan(s node.StartRun) replication.Plan {
 	rec := s.Work.Record
 	return replication.NewPlan(s.Work.Replication, replication.Terms{
-		Server: h.cfg.Server, Created: rec.Created, Resumed: rec.Stats.Counters(), ResumedID: rec.RepID,
+		Server: h.cfg.Server, Created: rec.Created, Resumed: rec.Stats.Counters(), ResumedID: rec.Replicated(),
 		Throttled: rec.Throttled, Delay: s.Delay, Seed: s.Seed, ProgressInterval: h.settings.ProgressInterval,
 		Memory: h.cfg.Memory, Broken: h.cfg.Broken, Reset: rec.Reset != 0,
 		Listed: rec.Listed(), Crashes: rec.ErrorCount,

@@ -167,7 +167,7 @@ func TestPlanComplete(t *testing.T) {
 			mine.Reset, read = 9, 0
 		}
 		other := work(t, "b", "")
-		other.Record.Refused = &jobstore.RefusedDocs{} // all that were listed have got through
+		other.Record.Refused = &jobstore.RefusedDocs{Of: "base"} // all that were listed have got through
 		w.begin(job, other)
 		w.pass(time.Second)
 		// The one of two that waits a moment has a delay.
@@ -177,6 +177,9 @@ func TestPlanComplete(t *testing.T) {
 		}
 		if w.plans[2].Listed > 0 {
 			t.Error("a run is to read an empty list")
+		}
+		if id := w.plans[2].ResumedID; other.Record.RepID == "" && id != "base" {
+			t.Errorf("the list of a job whose id is not known yet is of %q", id)
 		}
 		zero := append(zeros(reflect.ValueOf(plan)), zeros(reflect.ValueOf(plan.Options))...)
 		if i == 0 {

@@ -51,6 +51,15 @@ func (r *Record) Listed() int64 {
 	return r.Refused.Listed
 }
 
+// Replicated is the id of the replication that the numbers and the list of the job are of; its base id of one with a
+// filter function that was edited, whose id is not known before it runs. Empty if there are none.
+func (r *Record) Replicated() string {
+	if r.RepID == "" && r.Refused != nil {
+		return r.Refused.Of
+	}
+	return r.RepID
+}
+
 // Refusal is a row of the list of refused documents. Status is that of the target's answer, 0 if it was part of
 // a bulk answer. Times are of the wall clocks of the nodes that ran the job.
 type Refusal struct {

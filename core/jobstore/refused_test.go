@@ -214,6 +214,9 @@ func TestListOfEditedFilter(t *testing.T) {
 			t.Errorf("%d are listed after an edit", got)
 		}
 		w = b.accept()
+		if rec := w.Record; rec.RepID != "" || rec.Replicated() != "one" {
+			t.Errorf("the list is of %q, and the replication is %q", rec.Replicated(), rec.RepID)
+		}
 		if err := b.claim(w, step.repID); err != nil {
 			t.Fatal(err)
 		}

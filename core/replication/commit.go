@@ -90,13 +90,16 @@ func (k *committer) wanted() bool {
 	return k.plan.UseCheckpoints && (k.moved || wrong)
 }
 
-// due returns when the next checkpoint is to be written: at once if the run is about to end, and seldom while
-// only the feed's position moves, as it does behind a filter that lets nothing through.
+// due returns when the next checkpoint is to be written: at once if the run is about to end, or the last one relies
+// on a list without need, since a run that finds it and no list begins anew; and seldom while only the feed's
+// position moves, as it does behind a filter that lets nothing through.
 func (k *committer) due() instant.Time {
 	switch {
 	case k.busy() || k.watch.looking || !k.wanted():
 		return instant.Never
 	case k.stopping || k.feed.over && len(k.work.batches) == 0:
+		return k.now
+	case k.relies && !k.refused.unfinished:
 		return k.now
 	case k.rows == 0:
 		return k.next.Add((idleFactor - 1) * k.plan.CheckpointInterval)

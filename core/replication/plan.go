@@ -21,7 +21,7 @@ type Plan struct {
 	Created instant.Time
 	// Resumed is the totals of the job's earlier runs.
 	Resumed checkpoint.Counters
-	// ResumedID is the id of the replication that Resumed counts; empty if it is the same as this run's. If
+	// ResumedID is the id of the replication that Resumed and Listed count; empty if it is the same as this run's. If
 	// the ids differ, as after a change of the filter function, totals begin at 0.
 	ResumedID string
 	// Delay postpones the first request, so that runs which start at the same time spread.

@@ -140,9 +140,6 @@ func (f *refusals) list(b *batch, v Finding) {
 	f.queue = append(f.queue, filed{v, b})
 	f.know(v.ID)
 	f.failing = f.failing || v.Failed
-	if f.outlives(v.Failed, v.Status) && len(v.ID)+len(v.Rev) <= MaxListedName {
-		f.keeps, f.unfinished = true, true
-	}
 	if f.again(v.Failed) {
 		f.passBy(refusedPause(f.tried[peerRev{v.ID, v.Rev}] + 1))
 	}
@@ -229,6 +226,9 @@ func (f *refusals) onStored() {
 		if w.batch != nil {
 			w.batch.unstored--
 		}
+		if !w.Over && f.outlives(w.Failed, w.Status) && len(w.ID)+len(w.Rev) <= MaxListedName {
+			f.keeps, f.unfinished = true, true // not before: a run that stops would leave a log that relies on no row
+		}
 	}
 	f.storing = nil
 }
@@ -270,8 +270,7 @@ func (f *refusals) passWhenDue() {
 	switch {
 	case f.now >= f.due():
 		f.passing, f.changed, f.next = true, false, instant.Never
-		f.failing = f.files(func(v Finding) bool { return v.Failed })
-		f.keeps = f.files(func(v Finding) bool { return f.outlives(v.Failed, v.Status) })
+		f.failing, f.keeps = f.files(), false
 		f.insists = f.ending() && !f.last
 		f.last = f.last || f.insists
 		f.found = map[uint64]bool{}
@@ -284,10 +283,10 @@ func (f *refusals) passWhenDue() {
 	}
 }
 
-// files reports whether there is such a finding that the store may not have yet, so that no page of a pass shows it.
-func (f *refusals) files(is func(Finding) bool) bool {
-	filed := func(w filed) bool { return !w.Over && is(w.Finding) }
-	return slices.ContainsFunc(f.storing, filed) || slices.ContainsFunc(f.queue, filed)
+// files reports whether something failed that the store may not have yet, so that no page of a pass shows it.
+func (f *refusals) files() bool {
+	failed := func(w filed) bool { return !w.Over && w.Failed }
+	return slices.ContainsFunc(f.storing, failed) || slices.ContainsFunc(f.queue, failed)
 }
 
 // onPage asks the target which revisions of a page it lacks.

@@ -280,14 +280,24 @@ func (o *opener) locate(on peer.Side) {
 	o.compare()
 }
 
-// lacksList reports whether the checkpoints rely on a list that this job does not have: it is of another job, or was of
-// a service that is gone. The run then discards them, copies all anew, and lists again what it cannot copy. If it only
-// passed over them, the next run could have a list by then that lacks what they rely on. A run without checkpoints has
-// no part in them, so its list is never theirs.
+// lacksList reports whether the target's checkpoints rely on a list that this job does not have: it is of another
+// job, or was of a service that is gone. The run then discards them, copies all anew, and lists again what it cannot
+// copy. If it only passed over them, the next run could have a list by then that lacks what they rely on. A run
+// without checkpoints has no part in them, so its list is never theirs. The source's log does not count: the target's
+// is written first, and a source that may only be read by now keeps an old one.
 func (o *opener) lacksList() bool {
 	was := o.plan.ResumedID
 	has := o.plan.Listed > 0 && (was == "" || strings.HasPrefix(was, o.ids.Bases[0])) && o.plan.UseCheckpoints
-	return !has && (o.sides[peer.Source].trusted().Unfinished || o.sides[peer.Target].trusted().Unfinished)
+	return o.sides[peer.Target].trusted().Unfinished && (!has || o.wentBack())
+}
+
+// wentBack reports whether the target was put back to a backup, which lacks what has left the list since: the source
+// has a newer log. A run that was killed between its two logs leaves the newer one on the target, and so does a source
+// that was put back.
+func (o *opener) wentBack() bool {
+	source, target := o.sides[peer.Source].trusted(), o.sides[peer.Target].trusted()
+	older := source.SessionID == "" || target.Has(source.SessionID) || source.SourceLastSeq.Before(target.SourceLastSeq)
+	return !older && o.readOnlySource() == nil
 }
 
 // compare begins at the checkpoint that both logs have.

@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -94,6 +95,23 @@ func TestListHeals(t *testing.T) {
 	}
 }
 
+// TestHealedIsSaidAtOnce: a list becomes empty, and soon the run is killed. The next one has no list, and finds a
+// checkpoint that relies on none.
+func TestHealedIsSaidAtOnce(t *testing.T) {
+	w := leftOut(t)
+	w.plan.Continuous, w.plan.CheckpointInterval = true, time.Hour
+	w.begin()
+	for len(w.list) > 0 {
+		w.proceed(first)
+	}
+	w.until(time.Second)
+	w.plan.Continuous, w.calls = false, nil
+	w.begin()
+	if w.wantEnd(Completed, ""); w.feedStart() == "0" {
+		t.Error("the next run begins anew")
+	}
+}
+
 // TestRefusedForGood: what is refused, and not tried again, makes no checkpoint rely on the list: another job would not
 // try it either.
 func TestRefusedForGood(t *testing.T) {
@@ -121,20 +139,142 @@ func TestFailedIsRefused(t *testing.T) {
 }
 
 // TestListedAsPassBegins: a pass begins before the store is told of what was refused in the same step, so no page shows
-// it. The checkpoint relies on it all the same.
+// it. The checkpoint relies on it all the same, once it is listed.
 func TestListedAsPassBegins(t *testing.T) {
-	w := newWorld(t)
-	w.plan.OnRefusal = spec.RetryRefused
-	w.begin()
-	f := &w.run.refused
-	f.begin()
-	f.list(&batch{}, Finding{Refusal: peer.Refusal{ID: "d", Rev: "1-a", Status: 403}})
-	f.passBy(0)
-	if f.passWhenDue(); !f.passing {
-		t.Fatal("no pass begins")
+	for _, told := range []string{"before", "after"} { // the end of the pass
+		w := newWorld(t)
+		w.plan.OnRefusal = spec.RetryRefused
+		w.begin()
+		f := &w.run.refused
+		f.begin()
+		f.list(&batch{}, Finding{Refusal: peer.Refusal{ID: "d", Rev: "1-a", Status: 403}})
+		f.passBy(0)
+		if f.passWhenDue(); !f.passing {
+			t.Fatal("no pass begins")
+		}
+		f.store()
+		if told == "before" {
+			f.onStored()
+		}
+		if f.onPage(RefusedPage{}); f.passing || f.unfinished != (told == "before") {
+			t.Errorf("stored %s the end: passing %v, unfinished %v", told, f.passing, f.unfinished)
+		}
+		if f.onStored(); told == "after" && !f.unfinished {
+			t.Error("what was stored after the pass does not count")
+		}
 	}
-	if f.onPage(RefusedPage{}); f.passing || !f.unfinished {
-		t.Errorf("passing %v, unfinished %v", f.passing, f.unfinished)
+}
+
+// TestStoppedBeforeListed: a run stops before the store has what was refused. Its last checkpoint does not rely on a
+// list that is empty: the next run would read everything again.
+func TestStoppedBeforeListed(t *testing.T) {
+	w := newWorld(t)
+	w.plan.OnRefusal, w.plan.Continuous, w.deaf = spec.RetryRefused, true, true
+	w.fill(40)
+	w.refuses["doc30"] = true
+	w.begin()
+	for len(w.asks) == 0 {
+		w.proceed(first)
+	}
+	w.step(Stop{})
+	if w.wantEnd(Stopped, ""); w.unfinished(peer.Target) {
+		t.Error("the checkpoint relies on a list that is empty")
+	}
+	w.deaf, w.plan.Continuous, w.calls = false, false, nil
+	w.begin()
+	if w.wantEnd(Completed, ""); w.feedStart() == "0" {
+		t.Error("the next run begins anew")
+	}
+}
+
+// TestListIsGoneOfReadOnlySource: a source that may only be read by now keeps a log that relies on a list. It has
+// nobody compare all anew with each run.
+func TestListIsGoneOfReadOnlySource(t *testing.T) {
+	for healed, starts := range map[bool]string{false: `0 "40-opaque" "40-opaque"`, true: `"40-opaque" "40-opaque"`} {
+		w := leftOut(t)
+		w.refuseLogs(403)
+		if w.plan.Crashes = 0; healed {
+			w.begin()
+			w.wantEnd(Completed, "")
+		}
+		clear(w.list)
+		var began []string
+		for range strings.Fields(starts) {
+			w.calls = nil
+			w.begin()
+			w.wantEnd(Completed, "")
+			began = append(began, w.feedStart())
+		}
+		if got := strings.Join(began, " "); got != starts || !w.unfinished(peer.Source) {
+			t.Errorf("healed %v: runs began at %s, want %s", healed, got, starts)
+		}
+	}
+}
+
+// TestPutBackToListed: a target is put back to a backup that lacks what has left the list since. The list has other
+// revisions, and lacks it. So all is copied anew, once.
+func TestPutBackToListed(t *testing.T) {
+	w := leftOut(t)
+	backup := w.dbs[peer.Target].backup()
+	w.plan.OnRefusal = spec.RetryRefused
+	w.refuses["new"] = true
+	w.dbs[peer.Source].write("new", "1-a")
+	w.begin()
+	if w.wantEnd(Completed, ""); w.lists("doc3", "1-a") || !w.lists("new", "1-a") {
+		t.Fatalf("the list has %v", w.list)
+	}
+	w.dbs[peer.Target] = backup
+	w.begin()
+	w.wantEnd(Completed, "")
+	if !backup.has("doc3", "1-a") {
+		t.Error("doc3 is neither on the target nor in the list")
+	}
+	w.calls = nil
+	w.begin()
+	if w.wantEnd(Completed, ""); w.feedStart() == "0" {
+		t.Error("all is copied anew once more")
+	}
+}
+
+// TestSourcePutBackWithList: a source is put back to a backup whose log the target's has forgotten. The target has all
+// that has left the list, and the run goes on from the checkpoint that both logs have.
+func TestSourcePutBackWithList(t *testing.T) {
+	w := leftOut(t)
+	w.plan.OnRefusal, w.refuses["doc3"], w.plan.Continuous = spec.RetryRefused, true, true
+	w.begin()
+	var backup *database
+	for n := range 9 {
+		if n == 5 {
+			backup = w.dbs[peer.Source].backup()
+		}
+		w.dbs[peer.Source].write(fmt.Sprint("new", n), "1-a")
+		w.until(time.Minute)
+	}
+	w.dbs[peer.Source], w.plan.Continuous, w.calls = backup, false, nil
+	if w.logOn(peer.Target).Has(w.logOn(peer.Source).SessionID) {
+		t.Fatal("the target's log has that of the backup")
+	}
+	w.begin()
+	if w.wantEnd(Completed, ""); w.feedStart() == "0" {
+		t.Error("all is copied anew")
+	}
+}
+
+// TestKilledBetweenLogs: a run is killed after its log was written to the target. The next one has its list, and
+// goes on.
+func TestKilledBetweenLogs(t *testing.T) {
+	w := leftOut(t)
+	w.dbs[peer.Source].write("new", "1-a")
+	w.plan.OnRefusal, w.refuses["doc3"] = spec.RetryRefused, true
+	w.begin()
+	written := func(c Call) bool { put, is := c.Op.(peer.PutLocal); return is && put.Side == peer.Source }
+	for !slices.ContainsFunc(w.flying, written) {
+		w.proceed(first)
+	}
+	w.calls = nil
+	w.begin()
+	if w.wantEnd(Completed, ""); w.feedStart() != `"40-opaque"` {
+		t.Errorf("the next run begins at %s", w.feedStart())
 	}
 }
 

@@ -176,12 +176,20 @@ func (l logs) trusted(db *peers.DB, base string) []entry {
 	return log.entries
 }
 
-// lacksList reports whether the checkpoints that a run finds cover revisions which only a list has, of another job.
+// lacksList reports whether the checkpoints that a run finds cover revisions which only a list has, and its job lacks
+// it, or they have left it since: the target was put back, as a newer log on the source tells.
 func (l logs) lacksList(r *run, source, target *peers.DB) bool {
-	relies := func(db *peers.DB) bool {
-		return l.trusted(db, r.Base()) != nil && l.read(db.Log(r.Base())).list
+	base := r.Base()
+	if l.trusted(target, base) == nil || !l.read(target.Log(base)).list {
+		return false
 	}
-	return (r.listOf() != r.Base() || !r.Replication().UseCheckpoints) && (relies(source) || relies(target))
+	back := false
+	if of, known := l.trusted(source, base), l.entries(target.Log(base)); of != nil && of[0].session != "" {
+		has := slices.ContainsFunc(known, func(e entry) bool { return e.session == of[0].session })
+		older := peer.Seq(of[0].seq).Before(peer.Seq(known[0].seq))
+		back = !has && !older && l.lone(source, target, base) == nil
+	}
+	return r.listOf() != base || !r.Replication().UseCheckpoints || back
 }
 
 // listOf is the base id of the replication whose list the run's job had when it began; empty if nothing was listed.

@@ -95,7 +95,9 @@ func (sv *savings) called(c call) {
 	case peer.PutLocal:
 		if r.writesAnew(op, sv.logs) {
 			head, _ := sv.logs.head(op.Body)
-			sv.checkPace(r)
+			if healed := r.saving.list && !sv.logs.read(op.Body).list; !healed { // which is told at once
+				sv.checkPace(r)
+			}
 			sv.checkAskedFirst(r, head)
 		}
 		r.saving.sends(op, r.feed.begun, sv.logs)

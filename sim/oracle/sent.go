@@ -17,6 +17,7 @@ type sent struct {
 	// changes: one that it found under an older id, and wrote under the present one.
 	made  entry
 	moved bool
+	list  bool // the last one says that it relies on a list
 }
 
 // sends notes a checkpoint that a side is asked to write, when the run has begun to read changes or before.
@@ -30,5 +31,5 @@ func (s *sent) sends(op peer.PutLocal, begun bool, logs logs) {
 	if at := peer.Seq(head.seq); !slices.Contains(s.puts, at) {
 		s.puts = append(s.puts[max(0, len(s.puts)-3):], at)
 	}
-	s.put[op.Side] = head
+	s.put[op.Side], s.list = head, logs.read(op.Body).list
 }

@@ -419,10 +419,15 @@ func (r opener) begins(op peer.ReadChanges) error {
 }
 
 // lacksList reports whether the checkpoints that the run found cover revisions of a list that the job does not have,
-// and notes that, since the run then discards them. A run without checkpoints has no part in them.
+// or that have left it since the backup to which the target was put back, and notes that, since the run then discards
+// the checkpoints. A run without them has no part in the list.
 func (r opener) lacksList() bool {
-	relies := func(s side) bool { return s.log.unfinished && !s.foreign() }
-	if (r.ListOf != r.base || !r.UseCheckpoints) && slices.ContainsFunc(r.start.sides[:], relies) {
+	source, target := &r.start.sides[peer.Source], &r.start.sides[peer.Target]
+	newest, back := source.log.session(), false
+	if newest != "" && !source.foreign() && len(target.log.entries) > 0 && !target.log.has(newest) {
+		back = !source.log.entries[0].seq.Before(target.log.entries[0].seq) && r.lone() == nil
+	}
+	if target.log.unfinished && !target.foreign() && (r.ListOf != r.base || !r.UseCheckpoints || back) {
 		r.start.anew = true
 	}
 	return r.start.anew
