@@ -33,7 +33,7 @@ func partOf(doc string, files ...string) string {
 
 const (
 	docWithFiles = `{"_id":"doc","_rev":"2-b","_revisions":{"start":2,"ids":["b","a"]},"n":1.50,"_attachments":{` +
-		`"é\"x":{"content_type":"text/plain\r\n","revpos":2,"digest":"md5-x","length":5,"follows":true},` +
+		`"é\"x":{"content_type":"text/plain\n","revpos":2,"digest":"md5-x","length":5,"follows":true},` +
 		`"old":{"content_type":"a/b","revpos":1,"digest":"md5-y","length":9,"stub":true},` +
 		`"zip":{"content_type":"a/b","revpos":2,"digest":"md5-z","length":100,"encoding":"gzip","encoded_length":4,"follows":true}}}`
 	docAlone = `{"_id":"doc","_rev":"3-c","_revisions":{"start":3,"ids":["c","b","a"]},"_deleted":true}`

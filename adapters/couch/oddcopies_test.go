@@ -48,7 +48,8 @@ func TestCopyDocControlNames(t *testing.T) {
 	last := docWith("3-c", attText)
 	for _, odd := range []att{
 		{name: "a\nb", kind: "text/plain"}, {name: "a\r\n\r\nb", kind: "text/plain"},
-		{name: "a", kind: "text/plain\n"}, {name: "a\r", kind: "\n\r\n\tx\r\r"},
+		{name: "a", kind: "text/plain\n"}, {name: "a", kind: "x\r\ny"},
+		{name: "a", kind: "\r\n"}, {name: "a\r", kind: "\n\r\n\tx\r\r"},
 	} {
 		odd.data = "\r\n--inne\r\n\r\n\n\x00odd\r"
 		name := odd.name

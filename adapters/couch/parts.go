@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"couchrelay/adapters/partheader"
 	"couchrelay/core/peer"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -44,7 +45,7 @@ func (c *copying) readPart(a *answer, part *multipart.Part) error {
 	kind, params, _ := mime.ParseMediaType(part.Header.Get("Content-Type"))
 	if kind == "multipart/related" {
 		b := params["boundary"]
-		return c.readRelated(a, multipart.NewReader(newPartHeaders(part, b), b))
+		return c.readRelated(a, multipart.NewReader(partheader.NewReader(part, b), b))
 	}
 	raw, err := readDoc(part)
 	if err != nil {
@@ -135,10 +136,12 @@ func (c *copying) readRelated(a *answer, related *multipart.Reader) error {
 	return c.putRelated(doc, attachments, open, interrupt)
 }
 
-// breaksHeader reports whether the header of an attachment's part is unreadable: CouchDB writes the name there as
-// it is, also with a line end in it. Where the bytes begin is then unknown, so all attachments are fetched one by
-// one.
-func breaksHeader(att attachment) bool { return att.follows && strings.Contains(att.name, "\r\n") }
+// breaksHeader reports whether the header of an attachment's part is unreadable: CouchDB writes the name and the type
+// there as they are, also with a line end in them. Where the bytes begin is then unknown, so all attachments are
+// fetched one by one.
+func breaksHeader(att attachment) bool {
+	return att.follows && (strings.Contains(att.name, "\r\n") || strings.Contains(att.contentType, "\r\n"))
+}
 
 // isOfAnother reports whether a part names another attachment than the expected one. Couchbase's Sync Gateway sends
 // attachments in any order; they are then fetched one by one, since the target wants them in the order of the document.

@@ -67,7 +67,12 @@ func (p *page) Validate() error {
 }
 
 // Validate is kong's.
-func (c *checkCommand) Validate() error { return c.opening.without(c.Store) }
+func (c *checkCommand) Validate() error {
+	if c.Discard != "" && (c.Store == "" || !c.Repair) {
+		return fmt.Errorf("--discard %s: needs --store and --repair", c.Discard)
+	}
+	return c.opening.without(c.Store)
+}
 
 // Validate is kong's.
 func (c *backupCommand) Validate() error {

@@ -25,6 +25,8 @@ type checkCommand struct {
 	opening
 	Store  string `help:"${check_store}" placeholder:"STORE" complete:"directory"`
 	Repair bool   `help:"Repair what follows from other rows."`
+	// Discard is for what no row tells how it was; a repair puts in order what is left.
+	Discard string `help:"First remove this job, which cannot be read; with --store and --repair." placeholder:"JOB"`
 }
 
 // Help is kong's.
@@ -37,7 +39,9 @@ func (checkCommand) Help() string {
 		"Look at the store of a running service:", "couchrelay check",
 		"Look at a store that no service uses, and put right what can be:",
 		"couchrelay check --store /var/lib/couchrelay/store --repair",
-		"On FoundationDB:", "couchrelay check --store fdb:/etc/foundationdb/fdb.cluster")
+		"On FoundationDB:", "couchrelay check --store fdb:/etc/foundationdb/fdb.cluster",
+		"Remove a job that cannot be read, with the id that the log has for it (job_unreadable):",
+		"couchrelay check --store /var/lib/couchrelay/store --repair --discard '3f2a...|orders'")
 }
 
 // Exit statuses of a check.
@@ -115,6 +119,11 @@ func (c *checkCommand) look(w *window) (inspect.Summary, error) {
 	defer u.db.Close()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if c.Discard != "" {
+		if err := u.discard(ctx, c.Discard); err != nil {
+			return inspect.Summary{}, fmt.Errorf("--discard %s: %w", c.Discard, err)
+		}
+	}
 	s, err := u.Check(ctx, c.Repair, func(t inspect.Told) error { return c.tell(w, t) })
 	if err != nil {
 		return s, err

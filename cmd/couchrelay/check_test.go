@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -137,6 +138,44 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	checked(t, unchecked, "secret.key", "--store", dir)
+}
+
+// TestDiscard: a job that cannot be read is removed while no service runs; its document can be deleted then, and before
+// that could not.
+func TestDiscard(t *testing.T) {
+	r, dir := newStoredRig(t)
+	r.want(201, "PUT", "_replicator/a", `{"source":"http://127.0.0.1:1/a","target":"http://127.0.0.1:1/b"}`)
+	r.stop()
+	keys, id := jobstore.KeysBelow(rootOf("couchrelay")), ""
+	db := r.open()
+	err := kv.Do(t.Context(), db, func(tx kv.Tx) error {
+		rows, err := tx.GetRange(keys.Jobs.Job.Range(), kv.RangeOptions{Limit: 1})
+		if err == nil {
+			err = keys.Jobs.Job.Scan(rows[0].Key, &id)
+		}
+		return err
+	})
+	if err == nil {
+		err = db.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	discard := []string{"--store", dir, "--repair", "--discard"}
+	checked(t, 1, "--discard "+id+": needs --store and --repair", "--store", dir, "--discard", id)
+	checked(t, unchecked, "--discard other: there is no such job", append(discard, "other")...)
+	checked(t, unchecked, "all of the job can be read", append(discard, id)...)
+	db = r.open()
+	err = kv.Do(t.Context(), db, func(tx kv.Tx) error { tx.Set(keys.Jobs.Job.Pack(id), []byte("x")); return nil })
+	if err = errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	checked(t, unsound, "cannot be read", "--store", dir, "--repair")
+	checked(t, unsound, `document "a" of _replicator has no job: write it again`, append(discard, id)...)
+	r.start(r.svc.started)
+	rev := fmt.Sprint(r.want(200, "GET", "_replicator/a", "")["_rev"])
+	r.want(200, "DELETE", "_replicator/a?rev="+rev, "")
+	checked(t, 0, ": sound\n", "--server", r.url)
 }
 
 // TestOneCheckAtATime: a service that checks its store refuses another check, and one of another store goes on.

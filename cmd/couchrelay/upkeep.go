@@ -7,6 +7,9 @@ import (
 	"couchrelay/adapters/inspect"
 	"couchrelay/adapters/web/relay"
 	"couchrelay/core/check"
+	coreconfig "couchrelay/core/config"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 )
 
@@ -37,4 +40,10 @@ func (u *upkeep) inspection(repair bool, tell func(inspect.Told) error) inspect.
 		DB: u.db.store, Root: rootOf(u.prefix), Open: u.db.sealed.Open, Repair: repair, Tell: tell,
 		Beside: []check.Section{u.db.keeper.Section()},
 	}
+}
+
+// discard removes a job that cannot be read; see jobstore.Discard.
+func (u *upkeep) discard(ctx context.Context, jobID string) error {
+	store := jobstore.New(rootOf(u.prefix), coreconfig.Default().Replicator)
+	return kv.Do(ctx, u.db, func(tx kv.Tx) error { return jobstore.Discard(tx, store, jobID) })
 }

@@ -38,6 +38,9 @@ func (c *determinismCommand) Run() error {
 	defer stop()
 	report := campaign.Campaign{World: w.of, First: first, Seeds: seeds, Progress: progress(os.Stderr)}.Run(ctx)
 	clearLine(os.Stderr)
+	if ctx.Err() != nil {
+		return status(exitInterrupted)
+	}
 	return w.twice(os.Stdout, report)
 }
 

@@ -43,7 +43,7 @@ func (c *faultsCommand) Run() error {
 	report := plan.Run(ctx)
 	clearLine(os.Stderr)
 	printCatalogue(os.Stdout, report)
-	return verdict(os.Stdout, w, report.Failures)
+	return verdict(ctx, os.Stdout, w, report.Failures)
 }
 
 // printCatalogue lists all faults and actions by family, with what became of them in a campaign if there was

@@ -118,13 +118,17 @@ func (d *demand) queue(s *coreconfig.Settings) (q forecast.Queue, from string, e
 
 // accountsOf are those of --account.
 func accountsOf(jobs map[string]int64) (list []forecast.Account, err error) {
-	known := coreconfig.Default()
+	known, all := coreconfig.Default(), int64(0)
 	for _, name := range slices.Sorted(maps.Keys(jobs)) {
 		if err := known.SetShares(name, "1"); err != nil {
 			return nil, fmt.Errorf("--account %s: %w", name, err)
 		}
 		if n := jobs[name]; n < 1 || n > most {
 			return nil, fmt.Errorf("--account %s=%d: must be from 1 to %s jobs", name, n, forecast.Count(most))
+		}
+		if all += jobs[name]; all > most {
+			return nil, fmt.Errorf("--account: %s jobs or more: must be up to %s of all accounts together",
+				forecast.Count(all), forecast.Count(most))
 		}
 		list = append(list, forecast.Account{Name: name, Jobs: jobs[name]})
 	}

@@ -92,6 +92,8 @@ func TestLintMistakes(t *testing.T) {
 		"--startup -1s: must not be negative":        asked(demand{Startup: -time.Second}),
 		"--jobs, --account and --workload exclude":   asked(demand{Jobs: 1, Workload: "a.swf"}),
 		"--account _replicator=0: must be from 1 to": asked(demand{Account: map[string]int64{"_replicator": 0}}),
+		"--account: 1,000,000,001 jobs or more: must be up to 1,000,000,000 of all accounts together": asked(demand{
+			Account: map[string]int64{"a/_replicator": 1, "_replicator": most}}),
 		"--account orders: [replicator.shares] orders: must be the name of a replicator database": asked(
 			demand{Account: map[string]int64{"orders": 1}}),
 		"the name must end in .jsonl or .swf": asked(demand{Workload: "a.txt"}),

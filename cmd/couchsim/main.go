@@ -37,8 +37,9 @@ type commands struct {
 
 // Exit statuses beside 0 and 1.
 const (
-	exitUnsafe = 2 // an invariant of safety broke: something wrong happened
-	exitStuck  = 3 // only invariants of liveness broke: something good never happened
+	exitUnsafe      = 2   // an invariant of safety broke: something wrong happened
+	exitStuck       = 3   // only invariants of liveness broke: something good never happened
+	exitInterrupted = 130 // all invariants held until a signal came: not all was played
 )
 
 // status is an exit status of the program. It is returned when everything there is to say has been printed.
@@ -65,7 +66,8 @@ func main() {
 		args = []string{"version"}
 	}
 	parser := kong.Must(&c, kong.Name("couchsim"), kong.UsageOnError(), kong.Description(
-		"Simulations of couchrelay. Exit status: 0 when all invariants held, 2 when one of safety broke (S, B, P), 3 when only liveness did (L), 1 for everything else."))
+		"Simulations of couchrelay. Exit status: 0 when all invariants held, 2 when one of safety broke (S, B, P), "+
+			"3 when only liveness did (L), 130 when none broke before a signal ended it, 1 for everything else."))
 	ctx, err := parser.Parse(args)
 	parser.FatalIfErrorf(err)
 	err = ctx.Run()

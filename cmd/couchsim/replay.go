@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
 	"regexp"
@@ -85,7 +86,7 @@ func (c *replayCommand) Run() error {
 	switch {
 	case outcome.Violation != nil:
 		failure := campaign.Failure{Seed: seed, Outcome: outcome}
-		return verdict(os.Stdout, w, []campaign.Failure{failure})
+		return verdict(context.Background(), os.Stdout, w, []campaign.Failure{failure})
 	case outcome.Abandoned:
 		fmt.Printf("stopped at event %d, %s after the beginning\n", outcome.Events, outcome.Virtual)
 	default:

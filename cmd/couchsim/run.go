@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -57,7 +58,7 @@ func (c *runCommand) Run() error {
 		fmt.Println()
 		return w.twice(os.Stdout, report)
 	}
-	return verdict(os.Stdout, w, report.Failures)
+	return verdict(ctx, os.Stdout, w, report.Failures)
 }
 
 // writeHashes writes a line for each seed, in their order.
@@ -106,9 +107,14 @@ func clearLine(out *os.File) {
 	}
 }
 
-// verdict prints the violations and returns the exit status as an error, or nil if there are none.
-func verdict(out io.Writer, w worlds, failures []campaign.Failure) error {
-	if len(failures) == 0 {
+// verdict prints the violations and returns the exit status as an error, or nil if there are none and ctx, under which
+// the seeds were played, was not interrupted.
+func verdict(ctx context.Context, out io.Writer, w worlds, failures []campaign.Failure) error {
+	switch {
+	case len(failures) > 0:
+	case ctx.Err() != nil:
+		return status(exitInterrupted)
+	default:
 		return nil
 	}
 	code := status(exitStuck)

@@ -45,6 +45,8 @@ func Findings(s config.Settings, q Queue) ([]Finding, Forecast) {
 	case r.f.Waiting == 0:
 		r.add("slots", false, "max_jobs", fmt.Sprintf("%s jobs for %s slots: none waits, and shares mean nothing.",
 			Count(r.f.Jobs), Count(r.f.Slots)))
+	case r.f.Turn == Never && s.Node.MaxChurn > 0:
+		r.distant()
 	case r.f.Turn == Never:
 		r.add("turns", true, "max_churn", fmt.Sprintf("%s jobs wait for as long as the others run: none gives way.",
 			Count(r.f.Waiting)), fmt.Sprint(max(1, s.Node.MaxJobs/25)))
@@ -58,6 +60,18 @@ func Findings(s config.Settings, q Queue) ([]Finding, Forecast) {
 	}
 	r.oneShots()
 	return r.list, r.f
+}
+
+// distant tells that jobs get turns, but later than a forecast goes.
+func (r *report) distant() {
+	says := fmt.Sprintf("A full turn of %s jobs on %s slots takes more than %s, as far as a forecast goes: jobs wait "+
+		"as good as for ever.", Count(r.f.Jobs), Count(r.f.Slots), Length(distant))
+	var better []string
+	churn := r.s
+	if churn.Node.MaxChurn = churn.Node.MaxJobs; Of(churn, r.q).Turn != Never {
+		better = append(better, fmt.Sprint(churn.Node.MaxChurn))
+	}
+	r.add("turns", true, "max_churn", says, better...)
 }
 
 type report struct {

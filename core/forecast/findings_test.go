@@ -32,6 +32,8 @@ func TestFindings(t *testing.T) {
 		{"room for all", "", []int64{100, 50}, []int64{200, 300}, 500, "slots"},
 		{"no slots", "max_jobs=0", []int64{100}, []int64{5}, 0, "slots!(max_jobs=500)"},
 		{"no turns", "max_churn=0", []int64{100}, []int64{501}, 0, "turns!(max_churn=20)"},
+		{"distant turns", "", []int64{100}, []int64{10_000_000}, 0, "turns!(max_churn=500)"},
+		{"turns too distant", "", []int64{100}, []int64{1_000_000_000}, 0, "turns!"},
 		{"fifo", "scheduling_policy=fifo", []int64{100, 50}, []int64{2000, 4000}, 0,
 			"policy!(scheduling_policy=fairshare scheduling_policy=tags) shares! wait starts"},
 		{"fifo with equal shares", "scheduling_policy=fifo", []int64{100, 100}, []int64{900, 900}, 0,

@@ -102,7 +102,7 @@ func of(s config.Settings, q Queue, round time.Duration) Forecast {
 	switch {
 	case f.Waiting == 0:
 		f.allRun()
-	case m.churn == 0 || turn > longTurn || m.length(turn) > Never/1000:
+	case m.churn == 0 || turn > longTurn || m.length(turn) > distant:
 		f.standStill()
 	default:
 		f.Turn = m.length(turn)
@@ -111,6 +111,9 @@ func of(s config.Settings, q Queue, round time.Duration) Forecast {
 	f.startUp(s, q.Startup)
 	return f
 }
+
+// distant is how long a turn may be, so that waits of many turns can be computed with.
+const distant = Never / 1000
 
 // longTurn is a turn of so many rounds, centuries if they take a minute, that it is as good as none.
 const longTurn = 1 << 28 * one

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 
 	"couchrelay/core/instant"
@@ -79,6 +80,17 @@ func (q *Queue) Remove(tx kv.Tx, id string) (bool, error) {
 		q.Keys.call(tx, old.Lock.Worker)
 	}
 	return true, nil
+}
+
+// Discard removes a job of which a row cannot be read, as far as it can be read. Without its header nothing tells in
+// which list and counter it is: these are left for a repair (see Sections).
+func Discard(tx kv.Tx, q *Queue, id string) error {
+	_, err := q.Remove(tx, id)
+	if _, unreadable := errors.AsType[*UnreadableError](OfJob(id, err)); unreadable {
+		tx.ClearRange(q.Keys.Job.Sub(id).Range())
+		err = nil
+	}
+	return err
 }
 
 func (s Schedule) equal(o Schedule) bool {

@@ -225,6 +225,37 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+// TestDiscard: of a job whose header cannot be read all rows go, and any other is removed as usual.
+func TestDiscard(t *testing.T) {
+	db, q := newQueue(t)
+	register(t, db, q, "w")
+	add(t, db, q, "a", "b", "c")
+	must(t, db, accept(q, "w", 1, 1))
+	discard := func(id string) {
+		must(t, db, func(tx kv.Tx) (struct{}, error) { return struct{}{}, Discard(tx, q, id) })
+	}
+	must(t, db, func(tx kv.Tx) (struct{}, error) {
+		q.setData(tx, "b", make([]byte, chunkSize+1))
+		tx.Set(q.Keys.Job.Pack("b"), []byte("\xff"))
+		return struct{}{}, nil
+	})
+	for _, id := range []string{"a", "b", "none"} {
+		discard(id)
+	}
+	left := must(t, db, func(tx kv.Tx) ([]kv.KeyValue, error) {
+		return tx.GetRange(q.Keys.Job.Range(), kv.RangeOptions{})
+	})
+	for _, row := range left {
+		if id, _ := q.JobOf(row.Key); id != "c" {
+			t.Errorf("%q is left", row.Key)
+		}
+	}
+	c := must(t, db, func(tx kv.Tx) (Counts, error) { return q.Counts(tx) })
+	if c.Running != 0 || c.Ready != 2 || len(left) == 0 {
+		t.Errorf("counted %+v, %d rows left", c, len(left))
+	}
+}
+
 // fired waits for w, which must fire. A store may lose a watch without a cause.
 func fired(ctx context.Context, w kv.Watch) error {
 	if err := w.Wait(ctx); !kv.Retryable(err) {

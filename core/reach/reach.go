@@ -6,6 +6,7 @@ package reach
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -70,7 +71,7 @@ func (p *Policy) Address(host string, addr netip.Addr, port uint16) error {
 	if p.Guarded && isGuarded(addr) && !p.Allow.opens(addr, port) && p.Own != (Server{canonical(host), port}) {
 		return &Refusal{shown, guardRule}
 	}
-	if len(p.Allow) > 0 && p.Allow.find(name, addr, port) == nil {
+	if len(p.Allow) > 0 && p.Allow.find(name, addr, port) == nil && !p.Allow.translates(given, port) {
 		return &Refusal{shown, notAllowed}
 	}
 	return nil
@@ -112,18 +113,41 @@ func literal(host string) (netip.Addr, bool) {
 // canonical is a name as rules have it.
 func canonical(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }
 
-// nat64 and compatible are networks of IPv6 whose last four bytes are an address of IPv4, to which packets go.
-var nat64, compatible = netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("::/96")
+// translators are networks of IPv6 whose addresses have one of IPv4 in them, to which packets go.
+var translators = []struct {
+	net netip.Prefix
+	at  int // of its first byte
+}{
+	{netip.MustParsePrefix("64:ff9b::/96"), 12},    // NAT64
+	{netip.MustParsePrefix("64:ff9b:1::/48"), 12},  // NAT64 of an operator
+	{netip.MustParsePrefix("::/96"), 12},           // compatible addresses
+	{netip.MustParsePrefix("::ffff:0:0:0/96"), 12}, // stateless translation
+	{netip.MustParsePrefix("2002::/16"), 2},        // 6to4
+}
 
 // embedded returns the address of IPv4 that an address of IPv6 stands for, or the address itself, without a zone.
 func embedded(addr netip.Addr) netip.Addr {
 	addr = addr.Unmap().WithZone("")
 	b := addr.As16()
 	low := b[12] == 0 && b[13] == 0 && b[14] == 0 && b[15] <= 1 // :: and ::1
-	if addr.Is6() && (nat64.Contains(addr) || compatible.Contains(addr) && !low) {
-		return netip.AddrFrom4([4]byte(b[12:]))
+	for _, t := range translators {
+		if t.net.Contains(addr) && !(low && t.net.Addr().IsUnspecified()) {
+			return netip.AddrFrom4([4]byte(b[t.at:]))
+		}
 	}
 	return addr
+}
+
+// translates reports whether rules name the network, or a part of it, by which an address of IPv6 stands for one of
+// IPv4. A rule for more than that is one for servers of IPv6.
+func (rs Rules) translates(addr netip.Addr, port uint16) bool {
+	for _, t := range translators {
+		within := func(r Rule) bool { return r.net.Bits() >= t.net.Bits() && r.holds(addr) && r.of(port) }
+		if t.net.Contains(addr) && slices.ContainsFunc(rs, within) {
+			return true
+		}
+	}
+	return false
 }
 
 // hostPort writes a host with a port, or without if that is 0.

@@ -105,6 +105,24 @@ func TestPolicy(t *testing.T) {
 		{"", "*:22", admin, "a.test", "", 22, "*:22"},
 		{"", "127.0.0.1", admin, "::ffff:127.0.0.1", "", 80, "endpoint_deny has 127.0.0.1"},
 		{"", "::ffff:127.0.0.1", admin, "127.0.0.1", "", 80, "endpoint_deny has 127.0.0.1"},
+
+		// What stands for an address of IPv4 is that address, however it is written.
+		{"", "127.0.0.0/8", admin, "64:ff9b::127.0.0.1", "", 80, "endpoint_deny has 127.0.0.0/8"},
+		{"", "127.0.0.0/8", admin, "64:ff9b:1::127.0.0.1", "", 80, "endpoint_deny has 127.0.0.0/8"},
+		{"", "127.0.0.0/8", admin, "db.test", "::ffff:127.0.0.1", 80, "endpoint_deny has 127.0.0.0/8"},
+		{"", "127.0.0.0/8", admin, "::ffff:0:127.0.0.1", "", 80, "endpoint_deny has 127.0.0.0/8"},
+		{"", "127.0.0.0/8", admin, "2002:7f00:1::5", "", 80, "endpoint_deny has 127.0.0.0/8"},
+		{"", "", user, "2002:7f00:1::5", "", 80, "kept away"}, {"", "", user, "64:ff9b:1::7f00:1", "", 80, "kept away"},
+		{"10.0.0.0/8", "", admin, "2002:0a01:0203::1", "", 80, ""},
+
+		// A network that translates addresses opens what is behind it if a rule names it.
+		{"64:ff9b::/96", "", admin, "db.test", "64:ff9b::cb00:7105", 80, ""},
+		{"[64:ff9b::/96]:443", "", admin, "db.test", "64:ff9b::cb00:7105", 80, "endpoint_allow has neither"},
+		{"64:ff9b::cb00:7100/120", "", admin, "64:ff9b::cb00:7105", "", 80, ""},
+		{"64:ff9b::/96", "", admin, "db.test", "203.0.113.5", 80, "endpoint_allow has neither"},
+		{"::/0", "", admin, "db.test", "64:ff9b::cb00:7105", 80, "endpoint_allow has neither"},
+		{"64:ff9b::/96", "203.0.113.5", admin, "db.test", "64:ff9b::cb00:7105", 80, "endpoint_deny has 203.0.113.5"},
+		{"64:ff9b::/96", "", user, "db.test", "64:ff9b::7f00:1", 80, "kept away"},
 	} {
 		p := &Policy{Allow: rules(t, c.allow), Deny: rules(t, c.deny), Guarded: c.guarded}
 		err := check(p, c.host, c.addr, c.port)

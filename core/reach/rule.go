@@ -129,7 +129,7 @@ func (rs Rules) String() string {
 // find returns the first rule for a name or an address, of which one may be missing; nil if there is none.
 func (rs Rules) find(name string, addr netip.Addr, port uint16) *Rule {
 	for i, r := range rs {
-		if r.port != 0 && r.port != port {
+		if !r.of(port) {
 			continue
 		}
 		below := strings.HasPrefix(r.name, ".") && strings.HasSuffix(name, r.name)
@@ -143,10 +143,13 @@ func (rs Rules) find(name string, addr netip.Addr, port uint16) *Rule {
 // holds reports whether a rule for a network has an address, which may be none.
 func (r Rule) holds(addr netip.Addr) bool { return r.name == "" && !r.any && r.net.Contains(addr) }
 
+// of reports whether a rule is one for a port.
+func (r Rule) of(port uint16) bool { return r.port == 0 || r.port == port }
+
 // hasNetworks reports whether a rule may match an address that a name turns out to have, with this port.
 func (rs Rules) hasNetworks(port uint16) bool {
 	for _, r := range rs {
-		if r.name == "" && !r.any && (r.port == 0 || r.port == port) {
+		if r.name == "" && !r.any && r.of(port) {
 			return true
 		}
 	}
@@ -156,7 +159,7 @@ func (rs Rules) hasNetworks(port uint16) bool {
 // opens reports whether a rule names an address by its network.
 func (rs Rules) opens(addr netip.Addr, port uint16) bool {
 	for _, r := range rs {
-		if r.holds(addr) && (r.port == 0 || r.port == port) {
+		if r.holds(addr) && r.of(port) {
 			return true
 		}
 	}

@@ -185,10 +185,10 @@ func (c *docCopy) hasRoom() bool {
 	return c.batch.retries || c.refused.hasRoom(c.call.op.(peer.CopyDoc).ID, c.asked...)
 }
 
-// takesNone reports whether a refusal is to end the run: it may pass, the list has no place for it, and nothing tells
-// that the target takes other documents: it has taken none since the list had room.
+// takesNone reports whether a refusal is to end the run: it may pass, and be for each of our requests, the list has no
+// place for it, and nothing tells that the target takes other documents: it has taken none since the list had room.
 func (c *docCopy) takesNone(v *peer.Refusal) bool {
-	return mayPass(v) && !c.hasRoom() && c.info.Written == c.refused.taken
+	return mayPass(v) && aboutUs(v) && !c.hasRoom() && c.info.Written == c.refused.taken
 }
 
 // leave leaves out the rest of a copy, and lists it: it must not end a run that could go on without it.

@@ -161,8 +161,9 @@ func skippable(f *peer.Refusal) bool {
 func aboutUs(f *peer.Refusal) bool { return f.Status == 400 || f.Status == 401 || f.Status == 403 }
 
 // mayPass reports whether a document that was refused may be taken later, as it is. Between us and the target something
-// may spoil requests for a while, as a proxy whose disk is full cuts them, and the target then answers 400.
-func mayPass(f *peer.Refusal) bool { return f.Status == 400 }
+// may spoil requests for a while, as a proxy whose disk is full cuts them, and the target then answers 400. A proxy
+// that takes no body of that size has no word for the error: that is not the database's own limit.
+func mayPass(f *peer.Refusal) bool { return f.Status == 400 || f.Status == 413 && f.Error == "" }
 
 // trouble words a failure that ends the run as CouchDB does.
 func trouble(op peer.Op, f *peer.Failure) Trouble {

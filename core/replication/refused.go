@@ -151,10 +151,11 @@ func (f *refusals) again(failed bool) bool {
 	return f.plan.OnRefusal == spec.RetryRefused || failed && f.plan.OnRefusal != spec.FailRefused
 }
 
-// outlives reports whether a listed revision is to be tried by a job that is made anew, too. What the target answers
-// 400 to may pass, but rarely does, and CouchDB leaves it out at once: under skip it is not worth reading all again.
+// outlives reports whether a listed revision is to be tried by a job that is made anew, too. What is answered 400, or
+// 413 by a proxy, may pass, but rarely does, and CouchDB leaves it out at once: under skip it is not worth reading all
+// again.
 func (f *refusals) outlives(failed bool, status int) bool {
-	return f.again(failed) && (f.plan.OnRefusal == spec.RetryRefused || status != 400)
+	return f.again(failed) && (f.plan.OnRefusal == spec.RetryRefused || status != 400 && status != 413)
 }
 
 // hasRoom reports whether the list has a place for more revisions of a document, which would else only be counted.

@@ -108,7 +108,7 @@ func TestCopyThatBringsRefusedLeafs(t *testing.T) {
 	w := newWorld(t)
 	w.dbs[peer.Source].write("doc", "2-b")
 	w.dbs[peer.Source].write("doc", "2-a")
-	refused := peer.CopiedRev{Rev: "3-a", Refused: &peer.Refusal{ID: "doc", Rev: "3-a", Status: 413}}
+	refused := peer.CopiedRev{Rev: "3-a", Refused: &peer.Refusal{ID: "doc", Rev: "3-a", Status: 414}}
 	came := []peer.CopiedRev{refused, {Rev: "3-a"}, {Rev: "3-a"}, refused}
 	w.plan.UseBulkGet = false
 	w.reply = func(c Call) *peer.Reply {
@@ -134,7 +134,7 @@ func TestCopyOfRefusedLeafs(t *testing.T) {
 		w.dbs[peer.Source].write("doc", rev)
 	}
 	copies(w, func(op peer.CopyDoc) peer.Reply {
-		reply := peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: op.Revs[0], Refused: &peer.Refusal{ID: "doc", Rev: op.Revs[0], Status: 413}}}}}
+		reply := peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: op.Revs[0], Refused: &peer.Refusal{ID: "doc", Rev: op.Revs[0], Status: 414}}}}}
 		if len(op.Revs) > 1 {
 			reply.Failure = &torn
 		}

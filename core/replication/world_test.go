@@ -266,7 +266,7 @@ func (w *world) apply(c Call, half bool) peer.Reply {
 	case peer.WriteDocs:
 		last := op.Docs[len(op.Docs)-1]
 		if w.maxWrite > 0 && len(op.Docs) > w.maxWrite || len(op.Docs) == 1 && w.kept[last.Fetch][last.Index].ID == w.tooLarge {
-			return peer.Reply{Failure: &peer.Failure{Kind: peer.Status, Status: 413}}
+			return peer.Reply{Failure: &peer.Failure{Kind: peer.Status, Status: 413, Error: "too_large"}}
 		}
 		if w.inline[w.kept[last.Fetch][last.Index].ID] > 0 && w.isOdd() {
 			return peer.Reply{Failure: &peer.Failure{Kind: peer.Status, Status: 412, Error: "missing_stub"}}

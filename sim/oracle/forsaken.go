@@ -44,7 +44,7 @@ func (f *forsaken) stepped(s runStep) {
 			f.ran[e.Base] = append(f.ran[e.Base], s.run)
 		case replication.Refused:
 			for _, found := range e.Findings {
-				if !found.Failed || found.Status == 400 { // CouchDB leaves that out at once
+				if !found.Failed || found.Status == 400 || found.Status == 413 { // CouchDB leaves that out at once
 					continue
 				}
 				if f.failed[s.run] == nil {

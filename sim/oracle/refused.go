@@ -33,15 +33,17 @@ type refusedList struct {
 
 type refusedRow struct {
 	Status   int
+	Error    string
 	First    instant.Time
 	Last     instant.Time
 	Attempts int
 	Failed   bool // it was not refused, but could not be copied
 }
 
-// triedUnder reports whether runs try a row again by themselves.
+// triedUnder reports whether runs try a row again by themselves. A proxy that takes no body of that size has no word.
 func (row refusedRow) triedUnder(policy spec.OnRefusal) bool {
-	return policy == spec.RetryRefused || row.Failed && policy != spec.FailRefused
+	proxy := row.Status == 413 && row.Error == ""
+	return policy == spec.RetryRefused || (row.Failed || proxy) && policy != spec.FailRefused
 }
 
 var refusedSubject = subject{

@@ -32,12 +32,12 @@ type trials struct {
 var triedAgainSubject = subject{
 	invariants: []Invariant{
 		{"S72a", "A run that goes through the list copies a revision again only if a user has asked since it " +
-			"was refused, or under on_refusal retry, or if it could not be copied, after three quarters of a " +
-			"minute, of two, of four, up to six hours, or at the end of a one-shot."},
-		{"S72b", "Once all trouble is over, a run tries a listed revision that could not be copied, and under " +
-			"on_refusal retry each, before nine eighths of its pause are over."},
+			"was refused, or under on_refusal retry, or if it could not be copied or a proxy refused it, after three " +
+			"quarters of a minute, of two, of four, up to six hours, or at the end of a one-shot."},
+		{"S72b", "Once all trouble is over, a run tries a listed revision that could not be copied, or that a proxy " +
+			"refused as too large, and under on_refusal retry each, before nine eighths of its pause are over."},
 		{"L13", "Once all trouble is over, the list of a continuous job has no revision that could not be copied, " +
-			"and under on_refusal retry none, and what it had is on the target."},
+			"or that a proxy refused as too large, and under on_refusal retry none, and what it had is on the target."},
 		{"L12", "Once all trouble is over, what was listed when a user asked to try it has been tried since."},
 	},
 	begin: func(c *chronicle) {

@@ -39,7 +39,7 @@ func (p *Pair) write(db *DB, op peer.WriteDocs, f Fault) peer.Reply {
 		list = append(list, p.kept[k.Fetch][k.Index])
 	}
 	if db.Server.MaxWrite > 0 && len(op.Docs) > db.Server.MaxWrite || slices.ContainsFunc(list, db.Server.tooLarge) {
-		return peer.Reply{Failure: answer(413, "too_large", "the request entity is too large")}
+		return db.Server.refusesSize()
 	}
 	if failure := db.Server.refuseGzip(op); failure != nil {
 		return peer.Reply{Failure: failure}

@@ -103,7 +103,7 @@ func (p *Pair) put(ctx context.Context, op peer.CopyDoc, doc *docs.Document) (pe
 			return refuse(409, "conflict")
 		}
 		if db.Server.tooLarge(doc) {
-			return peer.Reply{Failure: answer(413, "too_large", "the request entity is too large")}
+			return db.Server.refusesSize()
 		}
 		if w := db.replicated([]*docs.Document{doc})[0]; w.Err != nil {
 			if w.Err.Name != "" { // a proxy has no word, and says nothing about the document

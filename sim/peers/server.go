@@ -36,7 +36,7 @@ type Traits struct {
 	// MaxWrite is the number of documents that one _bulk_docs may have; 0 is any.
 	MaxWrite int
 	// MaxDoc is the length of the longest document that the server takes from replications, in bytes; 0 is
-	// any.
+	// any. One of ProxyLimit is that of a proxy before the server.
 	MaxDoc int
 	// CutsFeeds servers break off every answer with changes after a few rows.
 	CutsFeeds bool
@@ -82,6 +82,17 @@ func (t Traits) TellsApart() bool { return t.Starts == StartsOfDatabases }
 func (t Traits) Clustered() bool { return !t.Numeric && !t.Forgets }
 
 func (t Traits) tooLarge(d *docs.Document) bool { return t.MaxDoc > 0 && len(d.Body) > t.MaxDoc }
+
+// ProxyLimit is the MaxDoc of proxies, which answer with a page of theirs, without CouchDB's word for the error.
+const ProxyLimit = 200_000
+
+// refusesSize is the answer to a request that is too large.
+func (t Traits) refusesSize() peer.Reply {
+	if t.MaxDoc == ProxyLimit {
+		return peer.Reply{Failure: answer(413, "", "answered HTML: Request Entity Too Large")}
+	}
+	return peer.Reply{Failure: answer(413, "too_large", "the request entity is too large")}
+}
 
 // Server is one host with databases.
 type Server struct {

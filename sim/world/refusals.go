@@ -2,6 +2,7 @@ package world
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"couchrelay/core/docs"
@@ -111,10 +112,13 @@ func correct(u *users, site *decide.Site) {
 	}
 }
 
-// correctAll has no database refuse a document any more, where users choose what becomes of refused ones. Nothing
-// fails meanwhile, so that a while later shows how refused documents are tried in vain.
+// correctAll has no database refuse a document any more, where users choose what becomes of refused ones, or some are
+// tried again whatever they choose. Nothing fails meanwhile, so that a while later shows how refused documents are
+// tried in vain.
 func correctAll(u *users) {
-	if !u.w.Config.choosesOnRefusal() && u.w.Config.Unreadable == 0 {
+	limits := func(s *peers.Server) bool { return s.MaxDoc == peers.ProxyLimit }
+	proxied := slices.ContainsFunc(u.w.net.servers, limits)
+	if !u.w.Config.choosesOnRefusal() && u.w.Config.Unreadable == 0 && !proxied {
 		return
 	}
 	wait := time.Duration(u.refuses.Int(3)) * 40 * time.Minute

@@ -189,7 +189,7 @@ func (w *World) buildServers() {
 		if site.Chance(c.BareServers * decide.Scale / 100) {
 			t.NoBulkGet, t.NoPending, t.MaxWrite = true, true, 4
 			t.NoLongPoll = site.Int(8) == 7
-			t.MaxDoc = 100_000 * site.Int(3)
+			t.MaxDoc = peers.ProxyLimit / 2 * site.Int(3)
 		}
 		s := peers.NewServer(fmt.Sprint("s", i+1), t, w.Engine.Now)
 		s.Changed = func(_ string, hash uint64) { w.Engine.Note(hash) }

@@ -242,7 +242,7 @@ func (q *request) getAttachment() error {
 	if length >= 0 {
 		q.W.Header().Set("Content-Length", strconv.FormatInt(length, 10))
 	}
-	q.Begin(http.StatusOK, a.Type)
+	q.Begin(http.StatusOK, headerText(a.Type))
 	if q.Method == http.MethodHead {
 		return nil
 	}

@@ -5,9 +5,11 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"runtime"
 	"strings"
 	"testing"
@@ -134,6 +136,31 @@ func TestMultipart(t *testing.T) {
 	}
 	s.Want("GET /db/a/f", 200, "one")
 	s.Want("GET /db/a/n", 200, "nn")
+}
+
+// TestMultipartControlNames: CouchDB's replicator writes names and types of attachments into headers of parts as they
+// are, also with control characters and quotes.
+func TestMultipartControlNames(t *testing.T) {
+	s := newSite(t)
+	for i, c := range []struct{ name, kind, shown string }{
+		{"a\nb", "text/plain", "text/plain"}, {"a", "text/plain\n", "text/plain_"}, {"\x01\x7f\"", "\n\tx\r", "__x_"},
+		{"a\r", "x: \x00\r y", "x: __ y"}, {`";\`, `x; y="z"`, `x; y="z"`},
+	} {
+		name, _ := json.Marshal(c.name)
+		kind, _ := json.Marshal(c.kind)
+		body := fmt.Sprintf("--b\r\nContent-Type: application/json\r\n\r\n"+
+			`{"_revisions":{"start":1,"ids":["a"]},"_attachments":{%s:{"content_type":%s,"follows":true,"length":3}}}`+
+			"\r\n--b\r\nContent-Disposition: attachment; filename=\"%s\"\r\nContent-Type: %s\r\nContent-Length: 3\r\n"+
+			"\r\n\r\n\x01\r\n--b--", name, kind, c.name, c.kind)
+		want := fmt.Sprintf(`{"ok":true,"id":"%d","rev":"1-a"}`, i)
+		if got := s.putMulti(fmt.Sprintf("/db/%d?new_edits=false", i), body); got != want {
+			t.Errorf("%q %q: %s", c.name, c.kind, got)
+		}
+		answer := s.Ask(fmt.Sprintf("GET /db/%d/%s", i, url.PathEscape(c.name)))
+		if got := s.Text(answer); got != "\r\n\x01" || answer.Header.Get("Content-Type") != c.shown {
+			t.Errorf("%q %q: %q %q", c.name, c.kind, got, answer.Header)
+		}
+	}
 }
 
 // TestMultipartRefused: bodies that are not what they say leave nothing behind.

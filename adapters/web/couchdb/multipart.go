@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"couchrelay/adapters/partheader"
 	"couchrelay/adapters/web"
 	"couchrelay/core/docs"
 )
@@ -27,7 +28,7 @@ func (q *request) receiveRelated(boundary string) (d *docs.Document, uploads []*
 	if boundary == "" {
 		return nil, nil, web.BadRequest("multipart/related needs a boundary")
 	}
-	parts := multipart.NewReader(q.Body, boundary)
+	parts := multipart.NewReader(partheader.NewReader(q.Body, boundary), boundary)
 	first, err := parts.NextRawPart()
 	if err != nil {
 		return nil, nil, web.ReadError(err)
@@ -132,8 +133,9 @@ func (q *request) related(d *docs.Document, s shown) *related {
 		if a.Content != docs.Follows {
 			continue
 		}
-		header := fmt.Sprintf("\r\nContent-Disposition: attachment; filename=\"%s\"\r\nContent-Type: %s\r\nContent-Length: %d",
-			headerText(a.Name), headerText(a.Type), a.Size())
+		name := strings.ReplaceAll(headerText(a.Name), `"`, "_")
+		header := fmt.Sprintf("\r\nContent-Disposition: attachment; filename=\"%s\"\r\n", name)
+		header += fmt.Sprintf("Content-Type: %s\r\nContent-Length: %d", headerText(a.Type), a.Size())
 		if a.Encoding != "" {
 			header += "\r\nContent-Encoding: " + a.Encoding
 		}
@@ -145,7 +147,7 @@ func (q *request) related(d *docs.Document, s shown) *related {
 // headerText makes text safe inside a header.
 func headerText(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == '"' || r == 0x7f {
+		if r < ' ' || r == 0x7f {
 			return '_'
 		}
 		return r

@@ -1,4 +1,4 @@
-package couch
+package partheader
 
 import (
 	"io"
@@ -17,7 +17,7 @@ func TestPartHeaders(t *testing.T) {
 		"whole": func(r io.Reader) io.Reader { return r }, "bytes": iotest.OneByteReader,
 		"halves": iotest.HalfReader, "late errors": iotest.DataErrReader,
 	} {
-		got, err := io.ReadAll(split(newPartHeaders(split(strings.NewReader(body)), "inner")))
+		got, err := io.ReadAll(split(NewReader(split(strings.NewReader(body)), "inner")))
 		if err != nil || string(got) != want {
 			t.Errorf("%s: %v\n%q\n%q", name, err, got, want)
 		}

@@ -1,4 +1,6 @@
-package couch
+// Package partheader reads the headers of parts that CouchDB writes: names and types of attachments are there as they
+// are, also with control characters.
+package partheader
 
 import (
 	"bufio"
@@ -6,11 +8,10 @@ import (
 	"io"
 )
 
-// partHeaders is a reader of a multipart body as CouchDB writes it: names and types of attachments are in the
-// headers of parts as they are, also with control characters. These are replaced by underscores, one for each
-// byte, since mime/multipart would take the header, or the body, for malformed. The document's JSON has names
-// and types as they are.
-type partHeaders struct {
+// Reader reads a multipart body with such characters replaced by underscores, one for each byte, since mime/multipart
+// would take the header, or the body, for malformed. The document's JSON has names and types as they are. A line end
+// (both its bytes) in a name or a type cannot be told from one of the header.
+type Reader struct {
 	from      *bufio.Reader
 	delimiter []byte // the line behind which a header begins, with both its ends
 	matched   int    // bytes of delimiter that the last bytes read are
@@ -19,13 +20,14 @@ type partHeaders struct {
 	last      byte   // read last
 }
 
-func newPartHeaders(from io.Reader, boundary string) *partHeaders {
+// NewReader returns a reader of a body whose parts boundary separates.
+func NewReader(from io.Reader, boundary string) *Reader {
 	const lineEnd = 2 // the first delimiter begins the body, without a line end before it
 	delimiter := []byte("\r\n--" + boundary + "\r\n")
-	return &partHeaders{from: bufio.NewReader(from), delimiter: delimiter, matched: lineEnd}
+	return &Reader{from: bufio.NewReader(from), delimiter: delimiter, matched: lineEnd}
 }
 
-func (h *partHeaders) Read(p []byte) (int, error) {
+func (h *Reader) Read(p []byte) (int, error) {
 	n, err := h.from.Read(p)
 	for i := 0; i < n; i++ {
 		if !h.inHeader && h.matched == 0 { // skip the bytes of an attachment
@@ -45,7 +47,7 @@ func (h *partHeaders) Read(p []byte) (int, error) {
 }
 
 // match looks for the delimiter. Where it breaks off, it can begin anew with a carriage return alone.
-func (h *partHeaders) match(c byte) {
+func (h *Reader) match(c byte) {
 	switch {
 	case c == h.delimiter[h.matched]:
 		h.matched++
@@ -60,7 +62,7 @@ func (h *partHeaders) match(c byte) {
 }
 
 // clean returns a byte of a header as it is passed on. next returns the byte behind it.
-func (h *partHeaders) clean(c byte, next func() byte) byte {
+func (h *Reader) clean(c byte, next func() byte) byte {
 	switch {
 	case c == '\r' && next() == '\n':
 	case c == '\n' && h.last == '\r':
@@ -78,7 +80,7 @@ func (h *partHeaders) clean(c byte, next func() byte) byte {
 
 // next returns the byte that follows: the first of those that were read, or else that of the part to come, which stays
 // there; 0 at the end.
-func (h *partHeaders) next(read []byte) byte {
+func (h *Reader) next(read []byte) byte {
 	if len(read) > 0 {
 		return read[0]
 	}

@@ -1,0 +1,73 @@
+package jobstore
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"couchrelay/core/check"
+	"couchrelay/core/kv"
+	"couchrelay/sim/fakefdb"
+)
+
+// mendAll repairs what can be, and returns what is left.
+func (b *bench) mendAll() (left []check.Finding) {
+	b.t.Helper()
+	for range 10 {
+		mended := false
+		left = b.findings()
+		for _, f := range left {
+			mended = b.mend(&f) || mended
+		}
+		if !mended {
+			return left
+		}
+	}
+	b.t.Fatalf("repairs bring ever more to light: %v", left)
+	return nil
+}
+
+// TestDiscard: a job of which one row cannot be read is removed, whichever that is and whatever the job does, and a
+// repair puts in order what is left. Its document is deleted as any other then, or written again.
+func TestDiscard(t *testing.T) {
+	first := newFullBench(t)
+	pairs := first.db.Pairs()
+	for _, name := range []string{"done", "bad", "crash", "run", "wait", "paused", "held", "ready"} {
+		id := jobID(name)
+		for _, part := range []string{"header", "record", "replication"} {
+			b := first
+			key := map[string][]byte{
+				"header": b.s.Keys.Jobs.Job.Pack(id), "record": b.s.Keys.Jobs.Job.Pack(id, 0),
+				"replication": b.s.Keys.Spec.Pack(id, 0),
+			}[part]
+			b.do1(func(tx kv.Tx) error { tx.Set(key, []byte(fakefdb.Unreadable)); return nil })
+			b.do1(func(tx kv.Tx) error { return Discard(tx, b.s, id) })
+			left := b.mendAll()
+			for _, f := range left {
+				if !strings.Contains(f.What, "has no job: write it again") {
+					t.Errorf("%s, %s: %s: %s", name, part, f.Key, f.What)
+				}
+			}
+			b.put(name, `{"_deleted":true}`, admin)
+			if left = b.findings(); len(left) > 0 {
+				t.Errorf("%s, %s: after the document was deleted: %v", name, part, left)
+			}
+			b.restore(pairs)
+		}
+	}
+}
+
+// TestDiscardOfReadable: nothing else is removed.
+func TestDiscardOfReadable(t *testing.T) {
+	b := newFullBench(t)
+	before := b.db.Hash()
+	for id, want := range map[string]error{jobID("run"): ErrReadable, "none": ErrNoJob} {
+		_, err := kv.Run(t.Context(), b.db, func(tx kv.Tx) (any, error) { return nil, Discard(tx, b.s, id) })
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v, not %v", id, err, want)
+		}
+	}
+	if b.db.Hash() != before {
+		t.Error("rows have changed")
+	}
+}
