@@ -202,7 +202,8 @@ func TestTargetNotMade(t *testing.T) {
 				return refuse(c)
 			}
 			w.begin()
-			w.wantEnd(Crashed, "db_not_found: could not open http://h/db/")
+			w.wantEnd(Crashed, fmt.Sprint("db_not_found: could not open http://h/db/, which could not be created: ",
+				"GET http://h/db/: ", code))
 		}
 	}
 	for code, want := range map[int]string{401: "unauthorized", 403: "forbidden", 500: "http_request_failed"} {

@@ -23,6 +23,7 @@ type opener struct {
 	located  [2]bool // sides whose checkpoint is known, and that have an empty log if they need one
 	declined [2]bool // sides that refused to store an empty log
 	reread   [2]bool // sides whose checkpoint was looked for again, since another writer changed it
+	unmade   string  // what the server said that did not make the target; empty if it did, or was not asked
 	anew     bool    // the checkpoints rely on a list that is gone, and are discarded (see lacksList)
 }
 
@@ -91,6 +92,7 @@ func (o *opener) onCreate(reply peer.Reply) {
 			o.crash(t)
 			return
 		}
+		o.unmade = f.String()
 	}
 	o.openDatabase(peer.Target)
 }
@@ -108,8 +110,12 @@ func (o *opener) openDatabase(side peer.Side) {
 }
 
 func (o *opener) onOpen(op peer.Open, reply peer.Reply) {
-	if reply.Failure != nil {
-		o.crash(trouble(op, reply.Failure))
+	if f := reply.Failure; f != nil {
+		t := trouble(op, f)
+		if t.Error == "db_not_found" && op.Side == peer.Target && o.unmade != "" {
+			t.Reason += ", which could not be created: " + o.unmade
+		}
+		o.crash(t)
 		return
 	}
 	db := reply.Result.(peer.Opened)

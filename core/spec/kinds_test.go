@@ -13,7 +13,7 @@ func TestKinds(t *testing.T) {
 		"continuous": "b", "create_target": "b", "create_target_params": "o", "winning_revs_only": "b",
 		"use_checkpoints": "b", "use_bulk_get": "b", "worker_processes": "i", "worker_batch_size": "i",
 		"http_connections": "i", "connection_timeout": "i", "retries_per_request": "i", "checkpoint_interval": "i",
-		"socket_options": "", "doc_ids": "na", "selector": "o", "query_params": "o", "since_seq": "nbisao",
+		"socket_options": "", "doc_ids": "na", "selector": "o", "query_params": "o", "since_seq": "isa",
 		"user_ctx": "o", "source_proxy": "", "target_proxy": "", "proxy": "", "cancel": "", "paused": "b",
 	} {
 		for kind, value := range values {

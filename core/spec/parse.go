@@ -98,7 +98,7 @@ func (p *parser) options(r *Replication) {
 		r.CreateTargetParams = params
 	}
 	r.WinningRevsOnly = p.boolean("winning_revs_only", false)
-	r.SinceSeq = p.value("since_seq")
+	r.SinceSeq = sinceSeq(p)
 	r.UseCheckpoints = p.boolean("use_checkpoints", c.UseCheckpoints)
 	r.CheckpointInterval = p.milliseconds("checkpoint_interval", c.CheckpointInterval)
 	r.UseBulkGet = p.boolean("use_bulk_get", c.UseBulkGet)
@@ -210,6 +210,18 @@ func (p *parser) value(name string) jsontext.Value {
 	}
 	p.checkNumbers(name, v)
 	return v.Append(nil)
+}
+
+// sinceSeq reads where to begin: a sequence in the form in which the source's server gives it. "now" is none: it
+// would be another place at each start, and what was changed after a run without a checkpoint would be left out.
+func sinceSeq(p *parser) jsontext.Value {
+	v, has := p.body.Get("since_seq")
+	ok := v.Kind == ejson.String && v.Text != "now" || v.Kind == ejson.Number || v.Kind == ejson.Array
+	if has && !ok {
+		p.badRequest("parameter `since_seq` must be a string, number or array, a sequence that the source gave, such "+
+			"as its update_seq, and is %s", shown(v))
+	}
+	return p.value("since_seq")
 }
 
 // maxDigits bounds integers in fields that may hold any JSON: the time to convert one grows with the square

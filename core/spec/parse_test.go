@@ -252,6 +252,9 @@ func TestRefusals(t *testing.T) {
 		{`"weight":null,` + ends, "bad_request", "parameter `weight` must be an integer from 1 to 1000, and is null"},
 		{`"weight":1` + strings.Repeat("0", 100) + `,` + ends, "bad_request",
 			"parameter `weight` must be an integer from 1 to 1000, and is 1" + strings.Repeat("0", 39) + "..."},
+		{`"since_seq":null,` + ends, "bad_request", "parameter `since_seq` must be a string, number or array"},
+		{`"since_seq":"now",` + ends, "bad_request", "parameter `since_seq` must be a string, number or array, " +
+			"a sequence that the source gave, such as its update_seq, and is \"now\""},
 		{`"since_seq":1e999,` + ends, "bad_request", "parameter `since_seq` has a number"},
 		{`"query_params":{"a":[-1e400]},"filter":"a/b",` + ends, "bad_request", "parameter `query_params` has a number"},
 		{`"since_seq":[1` + strings.Repeat("0", 1000) + `],` + ends, "bad_request", "parameter `since_seq` has a number of more than 1000 digits"},

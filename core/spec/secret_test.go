@@ -14,7 +14,7 @@ import (
 const secretive = `{
 	"source": {"url": "http://h/a", "headers": {"X-Token": "SECRET1", "authorization": "Bearer SECRET2"}, "auth": {"basic": {"username": "SECRET3", "password": "SECRET4<&>"}}},
 	"target": "http://SECRET5:SECRET6@h/b", "source_proxy": "http://SECRET7:SECRET8@p", "target_proxy": "socks5://SECRET9:SECRET0@p",
-	"selector": {"a": "<&>"}, "since_seq": null, "create_target": true, "create_target_params": {"q": 1}, "user_ctx": {"roles": ["x"]}
+	"selector": {"a": "<&>"}, "since_seq": [null], "create_target": true, "create_target_params": {"q": 1}, "user_ctx": {"roles": ["x"]}
 }`
 
 func TestNothingShowsSecrets(t *testing.T) {
@@ -114,7 +114,7 @@ func TestEqual(t *testing.T) {
 		base + `,"worker_batch_size":"500","use_bulk_get":true`:                                                                         true,
 		base + `,"continuous":true`:    false,
 		base + `,"worker_processes":3`: false,
-		base + `,"since_seq":null`:     false,
+		base + `,"since_seq":0`:        false,
 		base + `,"proxy":"http://p"`:   false,
 		base + `,"query_params":{}`:    false,
 		`"source":"http://u:q@h/a","target":"http://t/b","doc_ids":["b","a"]`:                             false,

@@ -126,7 +126,7 @@ var fields = map[string]field{
 	"continuous": {valid: boolean, usual: false}, "winning_revs_only": {valid: boolean, usual: false},
 	"create_target": {valid: boolean, usual: false}, "create_target_params": {valid: object},
 	"doc_ids": {valid: anything}, "selector": {valid: object}, "filter": {valid: anything},
-	"query_params": {valid: object}, "since_seq": {valid: anything},
+	"query_params": {valid: object}, "since_seq": {valid: position},
 	"use_checkpoints": {valid: boolean, usual: true}, "use_bulk_get": {valid: boolean, usual: true},
 	"checkpoint_interval": {valid: between(1, day)}, "connection_timeout": {valid: between(1, day)},
 	"worker_processes": {valid: between(1, 1000)}, "worker_batch_size": {valid: between(1, 100_000)},
@@ -144,6 +144,8 @@ func anything(any) bool { return true }
 func boolean(v any) bool { _, is := v.(bool); return is }
 
 func object(v any) bool { _, is := v.(map[string]any); return is }
+
+func position(v any) bool { _, is := v.(bool); return v != nil && !is && !object(v) && v != "now" }
 
 func between(least, most int) func(any) bool {
 	return func(v any) bool {
