@@ -1,16 +1,15 @@
 package javascript
 
 import (
-	"time"
-
 	"couchrelay/core/docs"
 	"couchrelay/core/ejson"
 
 	"github.com/dop251/goja"
 )
 
-// maxSelectTime is how long a function may take for the documents of one call, as in CouchDB.
-const maxSelectTime = 5 * time.Second
+// selectTimes is how many times as long as for one document a function may take for those of one call: 5 s, as in
+// CouchDB.
+const selectTimes = 10
 
 // Selection asks a function of a design document which documents it selects.
 type Selection struct {
@@ -34,12 +33,8 @@ func (e *Engine) Select(s Selection) ([]bool, *docs.Error) {
 	if err != nil {
 		return nil, failure("compilation_error", err.Error()+" ("+s.DesignID+")")
 	}
-	limit := maxSelectTime
-	if e.maxTime < maxTime { // of tests
-		limit = e.maxTime
-	}
 	var selected []bool
-	refusal = e.bounded(s.DesignID, limit, func(m *machine) (refusal *docs.Error) {
+	refusal = e.bounded(s.DesignID, selectTimes*e.maxTime, func(m *machine) (refusal *docs.Error) {
 		selected, refusal = m.choose(program, s)
 		return refusal
 	})

@@ -30,7 +30,7 @@ func selection(t testing.TB, path, function string) Selection {
 
 // TestSelect: filters and views, and what CouchDB 3.5 makes of what they answer. Errors are told in words here.
 func TestSelect(t *testing.T) {
-	e := New()
+	e := newPatient()
 	for _, c := range [][3]string{
 		{"filters/f", `function(doc, req) { return doc.n > 1 }`, "[false true]"},
 		{"filters/f", `function(doc, req) { return doc.n == req.query.n }`, "[false true]"},
@@ -73,14 +73,14 @@ func TestSelect(t *testing.T) {
 // TestSelectBounds: a function that does not end is ended.
 func TestSelectBounds(t *testing.T) {
 	e := New()
-	e.maxTime = 100 * time.Millisecond
+	e.maxTime = 10 * time.Millisecond
 	for _, function := range []string{
 		`function(doc) { for (;;) {} }`, `function f(doc) { f(doc) }`, `function(doc) { "x".repeat(1e9) }`,
 		`(function() { for (;;) {} })()`, `function(doc) { return {get a() { for (;;) {} }}.a }`,
 	} {
 		begin := time.Now()
 		selected, refusal := e.Select(selection(t, "filters/f", function))
-		if took := time.Since(begin); refusal == nil || selected != nil || took > 2*time.Second {
+		if took := time.Since(begin); refusal == nil || selected != nil || took > 20*time.Second {
 			t.Errorf("%s: %v %v after %v", function, selected, refusal, took)
 		}
 	}

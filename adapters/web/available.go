@@ -10,11 +10,12 @@ import (
 	"couchrelay/core/kv"
 )
 
-// patience is how long a transaction of a request may take, its repetitions included. It is more than the
-// store gives one attempt, so only a store that does not answer, or is very busy, exhausts it.
-const patience = 8 * time.Second
+// Patience is how long a transaction of a request may take, its repetitions included. It is more than the
+// store gives one attempt, so only a store that does not answer, or is very busy, exhausts it. Tests that ask for
+// much have more of it: a machine may be slow.
+var Patience = 8 * time.Second
 
-var errSlow = fmt.Errorf("%w: it did not answer in %s", kv.ErrUnavailable, patience)
+var errSlow = fmt.Errorf("%w: it did not answer in %s", kv.ErrUnavailable, Patience)
 
 // WhileAvailable returns a handler that ends the contexts of requests when the store goes away. available
 // returns a context that lasts as long as the store is there, with a cause that has kv.ErrUnavailable in its
@@ -36,7 +37,7 @@ func WhileAvailable(available func() context.Context, h http.Handler) http.Handl
 // Run runs fn in a transaction for a request, as kv.RunWith does. It gives up when the store goes away or
 // does not answer, with kv.ErrUnavailable in the error's chain.
 func Run[T any](q *Request, db kv.Database, o kv.Options, fn func(kv.Tx) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeoutCause(q.Context(), patience, errSlow)
+	ctx, cancel := context.WithTimeoutCause(q.Context(), Patience, errSlow)
 	defer cancel()
 	result, err := kv.RunWith(ctx, db, o, func(tx kv.Tx) (T, error) {
 		result, err := fn(tx)

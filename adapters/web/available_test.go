@@ -78,8 +78,8 @@ func TestStoreThatIsAway(t *testing.T) {
 		{"away during a read", "GET /store", true, true, time.Second, 503, time.Second, "switched off", false},
 		{"away during the commit", "PUT /store", false, true, time.Second, 503, time.Second, "switched off", true},
 		{"away, nothing to write", "GET /store", false, true, time.Second, 503, time.Second, "switched off", false},
-		{"does not answer", "PUT /store", true, true, time.Hour, 503, patience, "did not answer in 8s", false},
-		{"does not acknowledge", "PUT /store", false, true, time.Hour, 503, patience, "did not answer in 8s", true},
+		{"does not answer", "PUT /store", true, true, time.Hour, 503, Patience, "did not answer in 8s", false},
+		{"does not acknowledge", "PUT /store", false, true, time.Hour, 503, Patience, "did not answer in 8s", true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			available, leave := context.WithCancelCause(t.Context())

@@ -237,7 +237,7 @@ type interrupting struct{}
 
 func (interrupting) Write(p []byte) (int, error) {
 	err := syscall.Kill(os.Getpid(), syscall.SIGTERM)
-	time.Sleep(100 * time.Millisecond)
+	time.Sleep(time.Second)
 	return len(p), err
 }
 

@@ -66,8 +66,8 @@ func TestCheck(t *testing.T) {
 	t.Parallel()
 	r, dir := newStoredRig(t)
 	for _, id := range []string{"a", "b", "c"} {
-		r.want(201, "PUT", "_replicator/"+id,
-			`{"source":"http://u:hunter2@127.0.0.1:1/`+id+`","target":"http://127.0.0.1:1/b"}`)
+		r.want(201, "PUT", "_replicator/"+id, // paused: a run would write again what the test damages
+			`{"source":"http://u:hunter2@127.0.0.1:1/`+id+`","target":"http://127.0.0.1:1/b","paused":true}`)
 	}
 	checked(t, 0, ": sound\n", "--server", r.url)
 	checked(t, unchecked, "--store", "--store", dir) // it is in use

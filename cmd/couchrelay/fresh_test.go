@@ -17,7 +17,7 @@ func TestNumbersAreFresh(t *testing.T) {
 	r := newRig(t)
 	r.stop()
 	c := config.Default()
-	c.Node.ProgressInterval = time.Hour
+	c.Node.ProgressInterval, c.Replicator.Parse.CheckpointInterval = time.Hour, time.Hour
 	r.start(c)
 	r.fill(5)
 	id := r.want(202, "POST", "_replicate", r.body(`,"continuous":true`))["_local_id"]
@@ -28,10 +28,11 @@ func TestNumbersAreFresh(t *testing.T) {
 			}
 			return request("GET", r.target.url+"copy", nil, &info) == nil && info.Count == 5*(round+1)
 		})
-		tasks, end := r.tasks(), time.Now().Add(300*time.Millisecond)
-		for tasks[0]["docs_written"] != float64(5*(round+1)) && time.Now().Before(end) {
+		var tasks []object
+		r.await("the run to hear of the answer", func() bool {
 			tasks = r.tasks()
-		}
+			return tasks[0]["docs_written"] == float64(5*(round+1))
+		})
 		info, _ := r.want(200, "GET", fmt.Sprint("_scheduler/jobs/", id), "")["info"].(object)
 		for _, numbers := range []object{tasks[0], info} {
 			if numbers["docs_written"] != float64(5*(round+1)) || numbers["through_seq"] == "" {

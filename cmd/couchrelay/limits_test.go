@@ -75,7 +75,7 @@ func TestLateBody(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = client.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = client.SetDeadline(time.Now().Add(time.Minute))
 		_, _ = io.WriteString(client, line+" HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
 			"Content-Length: 100\r\n\r\n{")
 		answer, err := http.ReadResponse(bufio.NewReader(client), nil)
@@ -96,7 +96,7 @@ func TestLimitsOfTheServer(t *testing.T) {
 	r := newRig(t)
 	r.stop()
 	c := config.Default()
-	c.Limits.HeaderBytes, c.Limits.HeaderTime, c.Limits.IdleTime = 4096, 200*time.Millisecond, 200*time.Millisecond
+	c.Limits.HeaderBytes, c.Limits.HeaderTime, c.Limits.IdleTime = 4096, time.Second, time.Second
 	r.start(c)
 	address := strings.TrimSuffix(strings.TrimPrefix(r.url, "http://"), "/")
 	for sent, want := range map[string]string{
@@ -109,7 +109,7 @@ func TestLimitsOfTheServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = client.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = client.SetDeadline(time.Now().Add(time.Minute))
 		_, _ = io.WriteString(client, sent)
 		// It ends only when the service closes the connection.
 		got, err := io.ReadAll(client)
@@ -125,6 +125,7 @@ func TestLimitsOfTheServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		q.Close = true // an idle connection may be closed while the request is sent
 		answer, err := http.DefaultClient.Do(q)
 		if err != nil {
 			t.Fatal(err)

@@ -47,7 +47,7 @@ func (r *rig) metrics() map[string]float64 {
 func (r *rig) wantMetrics(want map[string]float64) {
 	r.t.Helper()
 	var wrong string
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		got := r.metrics()
 		wrong = ""
 		for key, n := range want {

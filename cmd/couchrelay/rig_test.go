@@ -18,7 +18,10 @@ import (
 	"couchrelay/adapters/config"
 	"couchrelay/adapters/eventlog"
 	"couchrelay/adapters/seal"
+	"couchrelay/adapters/web"
 )
+
+func init() { web.Patience = time.Minute }
 
 // rig is a service between two servers, all in this process.
 type rig struct {
@@ -174,7 +177,7 @@ func (r *rig) want(status int, method, path, body string) object {
 // await polls until the condition holds.
 func (r *rig) await(what string, look func() bool) {
 	r.t.Helper()
-	for end := time.Now().Add(30 * time.Second); !look(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !look(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			r.t.Fatalf("waited in vain for %s\n%s", what, r.log)
 		}

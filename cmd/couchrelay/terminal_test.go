@@ -197,11 +197,15 @@ func TestNoGoodAnswer(t *testing.T) {
 		{"no URL", "localhost:5980", badUsage, "--server must be a URL"},
 	} {
 		began := time.Now()
-		_, status, err := typed(t, 80, "jobs", "--timeout", "200ms", "--server", c.server)
+		timeout := "1m"
+		if c.server == silent.URL {
+			timeout = "200ms"
+		}
+		_, status, err := typed(t, 80, "jobs", "--timeout", timeout, "--server", c.server)
 		if err == nil || status != c.status || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %d %v", c.name, status, err)
 		}
-		if took := time.Since(began); took > 5*time.Second {
+		if took := time.Since(began); took > 50*time.Second {
 			t.Errorf("%s took %s", c.name, took)
 		}
 	}

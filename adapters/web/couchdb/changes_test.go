@@ -338,7 +338,7 @@ func TestWatchesEnd(t *testing.T) {
 			}
 		}
 	}
-	for range 100 {
+	for range 2000 {
 		if open.Load() == 0 {
 			return
 		}

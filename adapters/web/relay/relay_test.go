@@ -40,6 +40,8 @@ func (testHost) ChangeConfig(context.Context, ConfigChange) (map[string]Setting,
 	return nil, nil
 }
 
+func init() { web.Patience = time.Minute }
+
 // newService is a service whose jobs nobody runs.
 func newService(t *testing.T, change ...func(o *Options)) *webtest.Site {
 	t.Helper()
@@ -196,7 +198,7 @@ func TestSweepPauses(t *testing.T) {
 		if got != batchTime {
 			t.Errorf("a pause of %s after a batch of %s", got, batchTime)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(20 * time.Second):
 		t.Error("no pause")
 	}
 }
