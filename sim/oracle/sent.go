@@ -13,9 +13,10 @@ type sent struct {
 	put, there [2]entry
 	whole      entry
 	puts       []peer.Seq
-	// made is the last checkpoint that the run made itself, and moved whether it has written a log before it read
-	// changes: one that it found under an older id, and wrote under the present one.
+	// made is the last checkpoint that the run made itself, older whether it found a log of a side under an older id,
+	// and moved whether it has asked to write such a log under the present one, or an empty one beside it.
 	made  entry
+	older [2]bool
 	moved bool
 	list  bool // the last one says that it relies on a list
 }
@@ -26,7 +27,7 @@ func (s *sent) sends(op peer.PutLocal, begun bool, logs logs) {
 	if begun {
 		s.made = head
 	} else {
-		s.moved = s.moved || head.session != "" // a reset writes logs without checkpoints
+		s.moved = s.moved || s.older[op.Side]
 	}
 	if at := peer.Seq(head.seq); !slices.Contains(s.puts, at) {
 		s.puts = append(s.puts[max(0, len(s.puts)-3):], at)

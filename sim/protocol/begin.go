@@ -326,7 +326,7 @@ func (r opener) lacksMark(s *side) bool {
 // marks reports whether a write puts a log without checkpoints where there is none, and not in the place of one that is
 // to be forgotten.
 func (r opener) marks(s *side, op peer.PutLocal) bool {
-	return r.lacksMark(s) && len(r.readLog(op.Body).entries) == 0 && (s.found == "" || !r.discards())
+	return r.lacksMark(s) && len(r.readLog(op.Body).entries) == 0 && (s.found == "" || !r.Reset)
 }
 
 // tellsApart reports whether no two databases of that name have one instance_start_time.
