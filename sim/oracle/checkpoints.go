@@ -184,9 +184,9 @@ func (cp *checkpoints) checkStart(r *run, op peer.ReadChanges) {
 // maxLeaves is how many leaves of a document a run looks for.
 const maxLeaves = 51
 
-// replied notes whether logs are found under older ids, and is S27a. A run that takes such a source for the one that it
-// was lacks the changes that got the numbers of those that are gone. A feed with a filter, or of winning revisions, does
-// not tell which revision is new with a change.
+// replied notes whether logs are found under older ids, and is S27a. A run that takes such a source for the one that
+// it was lacks the changes that got the numbers of those that are gone. A feed with a filter, or of winning revisions,
+// does not tell which revision is new with a change.
 func (cp *checkpoints) replied(a reply) {
 	if op, is := a.op.(peer.GetLocal); is {
 		got, _ := a.Result.(peer.Local)

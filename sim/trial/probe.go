@@ -35,11 +35,18 @@ func (t *Trial) probe() {
 	if first.JobID() != id {
 		return // a user who began before has made its database anew
 	}
+	another := ""
+	if second != nil {
+		another = second.JobID()
+	}
 	t.change(id)
 	t.lowerMaxJobs()
 	t.waitForNumbers()
+	if second != nil && second.JobID() != another {
+		return // so has one now
+	}
 	if second != nil {
-		t.remakeTarget(second.JobID())
+		t.remakeTarget(another)
 	}
 	t.remakeFollowed()
 	for _, j := range []*world.JobDoc{first, second} {
