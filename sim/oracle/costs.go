@@ -197,7 +197,7 @@ func (r *run) demanded(took time.Duration, heavy int) (n [errands]int) {
 	n[bulkWrites] = m.bulks
 	n[singleCopies] = max(m.alone, m.lacking)             // an answer does not say which are too large for a bulk read
 	if !rep.UseBulkGet || r.counts.absent >= absentMost { // or the target was not asked which it lacks
-		n[singleCopies] = m.rows
+		n[singleCopies] = max(n[singleCopies], m.rows)
 	}
 	n[saves] = 4 * intervals
 	n[lookups] = 1 + intervals + int(took/countedAfter)
