@@ -18,7 +18,7 @@ var idleAskSubject = subject{
 		{"B1c", "A node asks its store no more than 200 times in a minute for what it knows already, and for each " +
 			"job that was made ready meanwhile once more."},
 		{"B1k", "Accepts that only park jobs park them by the dozen: no more than ten in a row park fewer than may " +
-			"be taken at once, while no job becomes ready."},
+			"be taken at once, while no job becomes ready and none is left to other nodes."},
 	},
 	begin: func(c *chronicle) {
 		i := &idleAsks{c}
@@ -100,10 +100,10 @@ func (i *idleAsks) answered(p *process, result node.Result) {
 }
 
 // parked is B1k: of a million jobs under a hold that stand first in the queue, a node with one free slot would
-// otherwise park one with each accept.
+// otherwise park one with each accept. Of those that an accept sees, some may be left to other nodes for a moment.
 func (i *idleAsks) parked(p *process, got node.Accepted, more bool) {
 	few := got.Parked > 0 && got.Parked < cmp.Or(p.Settings().MaxAcceptors, node.AcceptLimit)
-	if !few || more || len(got.Work) > 0 {
+	if !few || more || len(got.Work) > 0 || got.Left != "" {
 		p.knows.parks = 0
 		return
 	}

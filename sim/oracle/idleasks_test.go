@@ -59,6 +59,7 @@ func TestIdleAsks(t *testing.T) {
 		}), ""},
 		{"ten accepts that park one job each", answers(10, same(node.Accepted{Parked: 1})), ""},
 		{"one more of these", answers(11, same(node.Accepted{Parked: 1})), "B1k"},
+		{"accepts that park the one job not left over", answers(20, same(node.Accepted{Parked: 1, Left: "b"})), ""},
 		{"accepts that park a job each, which has become ready", answers(20, func(i int) node.Result {
 			return node.Accepted{Parked: 1, Signal: int64(i)}
 		}), ""},
