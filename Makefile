@@ -25,7 +25,7 @@ test: lint test-go test-fdb sim integration test-dist ## all tests: lint, packag
 # Packages with goroutines run under the race detector; the core has none, which a test proves.
 test-go:
 	$(GO) test ./core/... ./fuzz/... ./sim/conformance/...
-	$(GO) test -race $$($(GO) list ./cmd/... ./adapters/... ./sim/fakefdb/... | grep -v /integration) # the longest first
+	$(GO) test -race -timeout 20m $$($(GO) list ./cmd/... ./adapters/... ./sim/fakefdb/... | grep -v /integration) # the longest first
 
 # The FoundationDB adapter with the real Go bindings over a test double of the C client: its header, and an
 # archive without contents where the linker looks for the library.

@@ -170,8 +170,7 @@ func TestNoGoodAnswer(t *testing.T) {
 		t.Cleanup(server.Close)
 		return server.URL
 	}
-	closed := httptest.NewServer(nil)
-	closed.Close()
+	const closed = "http://127.0.0.1:1" // a port that was closed just now, another test may get
 	release := make(chan struct{})
 	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-release }))
 	t.Cleanup(func() { close(release); silent.Close() })
@@ -181,7 +180,7 @@ func TestNoGoodAnswer(t *testing.T) {
 		status       int
 		says         string
 	}{
-		{"no server", closed.URL, failed, "no answer from " + closed.URL},
+		{"no server", closed, failed, "no answer from " + closed},
 		{"no login", answer(401, json, `{"error":"unauthorized","reason":"You are not a server admin."}`), refused,
 			"unauthorized: You are not a server admin. (status 401)"},
 		{"no job", answer(404, json, `{"error":"not_found","reason":"missing"}`), notFound,
@@ -209,7 +208,7 @@ func TestNoGoodAnswer(t *testing.T) {
 			t.Errorf("%s took %s", c.name, took)
 		}
 	}
-	secret := strings.Replace(closed.URL, "://", "://adm:secret@", 1)
+	secret := strings.Replace(closed, "://", "://adm:secret@", 1)
 	if _, _, err := typed(t, 80, "jobs", "--server", secret); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("%v", err)
 	}
