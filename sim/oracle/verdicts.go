@@ -31,7 +31,8 @@ var verdictSubject = subject{
 	invariants: []Invariant{
 		{"S71a", "When a one-shot is done, each revision that the target refused its run, and lacks, is in the list " +
 			"of refused documents, or counted beyond it."},
-		{"S71b", "When a one-shot is done, the list has no revision that the target took from its run alone."},
+		{"S71b", "When a one-shot is done, the list has no revision that the target took from its run alone, unless " +
+			"the target cannot read which revisions of a document are asked for."},
 		{"S71c", "The list is not longer than it may be, and refusals are counted beyond it only when it is full."},
 		{"S73a", "Under on_refusal fail a run ends when its target refuses a document for good, and asks for " +
 			"nothing more."},
@@ -69,6 +70,9 @@ type verdicts struct {
 	// newer are refused over credentials as well, and came in place of such a revision: a copy sends what the source
 	// has by then. The run may take that for the second refusal, or ask once more.
 	newer map[peers.Revision]bool
+	// unread is whether the target could not read a comparison of one document: what the run does not know then, stays
+	// listed.
+	unread bool
 }
 
 // failedCopy is a copy that failed, or that the source lacked something of, or that met a conflict, and whether it was
@@ -138,6 +142,9 @@ func (v *verdicts) hear(id uint64, op peer.Op, got peer.Reply) (refused []peers.
 		v.refused, v.took = map[peers.Revision]bool{}, map[peers.Revision]bool{}
 		v.doubted, v.sure = map[peers.Revision]bool{}, map[again]bool{}
 		v.newer = map[peers.Revision]bool{}
+	}
+	if diff, is := op.(peer.DiffRevs); is && len(diff.Docs) == 1 && got.Failure != nil && got.Failure.Status == 400 {
+		v.unread = true
 	}
 	if write, is := op.(peer.WriteDocs); is && len(write.Docs) == 1 && is413(got.Failure) {
 		return []peers.Revision{tooLarge}
@@ -323,7 +330,8 @@ func (o *onRefusal) checkList(jobID string, s *shadow, r *run) {
 	rows, rep, source := o.lists[jobID].rows, r.Replication(), r.begin.source
 	target := o.w.Database(rep.Target.URL)
 	for name, row := range rows { // in any order
-		if !row.Failed && r.verdicts.took[name] && target.Has(name.ID, name.Rev) { // what failed may have got through
+		took := r.verdicts.took[name] && target.Has(name.ID, name.Rev)
+		if took && !row.Failed && !r.verdicts.unread { // what failed may have got through
 			o.Fail("S71b", "%s is done, and lists %s, which %s has taken from it", r, name, target)
 		}
 	}

@@ -240,6 +240,11 @@ func TestVerdictsOfOneShots(t *testing.T) {
 			r.does(run, peer.CopyDoc{ID: "a", Revs: []string{rev}}, got)
 		}
 	}
+	unread := func(r *rig, run *world.Run, rev string) {
+		diff := peer.DiffRevs{Docs: []peer.DocRevs{{ID: "a", Revs: []string{rev}}}}
+		r.fails(run, diff, status(400))
+		outcome(nil)(r, run, rev)
+	}
 	listed := &refusedRow{Attempts: 1}
 	tooLong := &peer.Refusal{ID: "a", Status: 413}
 	var none jobstore.Record
@@ -248,6 +253,7 @@ func TestVerdictsOfOneShots(t *testing.T) {
 		{"refused and not listed", done(none, outcome(tooLong), nil), "S71a"},
 		{"taken and not listed", done(none, outcome(nil), nil), ""},
 		{"taken and listed", done(none, outcome(nil), listed), "S71b"},
+		{"taken and listed, and not compared", done(none, unread, listed), ""},
 		{"taken, and listed as failed", done(none, outcome(nil), &refusedRow{Attempts: 1, Failed: true}), ""},
 	})
 }
