@@ -70,9 +70,9 @@ type verdicts struct {
 	// newer are refused over credentials as well, and came in place of such a revision: a copy sends what the source
 	// has by then. The run may take that for the second refusal, or ask once more.
 	newer map[peers.Revision]bool
-	// unread is whether the target could not read a comparison of one document: what the run does not know then, stays
-	// listed.
-	unread bool
+	// unread are documents whose comparison the target could not read: of what is listed of them the run does not know
+	// what has come.
+	unread map[string]bool
 }
 
 // failedCopy is a copy that failed, or that the source lacked something of, or that met a conflict, and whether it was
@@ -141,10 +141,10 @@ func (v *verdicts) hear(id uint64, op peer.Op, got peer.Reply) (refused []peers.
 	if v.refused == nil {
 		v.refused, v.took = map[peers.Revision]bool{}, map[peers.Revision]bool{}
 		v.doubted, v.sure = map[peers.Revision]bool{}, map[again]bool{}
-		v.newer = map[peers.Revision]bool{}
+		v.newer, v.unread = map[peers.Revision]bool{}, map[string]bool{}
 	}
 	if diff, is := op.(peer.DiffRevs); is && len(diff.Docs) == 1 && got.Failure != nil && got.Failure.Status == 400 {
-		v.unread = true
+		v.unread[diff.Docs[0].ID] = true
 	}
 	if write, is := op.(peer.WriteDocs); is && len(write.Docs) == 1 && is413(got.Failure) {
 		return []peers.Revision{tooLarge}
@@ -331,7 +331,7 @@ func (o *onRefusal) checkList(jobID string, s *shadow, r *run) {
 	target := o.w.Database(rep.Target.URL)
 	for name, row := range rows { // in any order
 		took := r.verdicts.took[name] && target.Has(name.ID, name.Rev)
-		if took && !row.Failed && !r.verdicts.unread { // what failed may have got through
+		if took && !row.Failed && !r.verdicts.unread[name.ID] { // what failed may have got through
 			o.Fail("S71b", "%s is done, and lists %s, which %s has taken from it", r, name, target)
 		}
 	}

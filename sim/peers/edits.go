@@ -17,7 +17,8 @@ func readDocs(db *DB, op peer.ReadDocs, f Fault) peer.Reply {
 		d := peer.DocRead{ID: id}
 		doc := db.Latest(id)
 		if f == RevMissing && i == 0 {
-			if doc = nil; !db.Server.Numeric {
+			doc = nil
+			if !db.Server.Numeric {
 				doc = db.Server.Lags[db.Name][id]
 			}
 		}

@@ -42,10 +42,10 @@ func (t *Trial) probe() {
 	t.change(id)
 	t.lowerMaxJobs()
 	t.waitForNumbers()
-	if second != nil && second.JobID() != another {
-		return // so has one now
-	}
 	if second != nil {
+		if second.JobID() != another {
+			return // a user has made its database anew meanwhile
+		}
 		t.remakeTarget(another)
 	}
 	t.remakeFollowed()
