@@ -78,8 +78,8 @@ func (h *Reader) clean(c byte, next func() byte) byte {
 	return c
 }
 
-// next returns the byte that follows: the first of those that were read, or else that of the part to come, which stays
-// there; 0 at the end.
+// next returns the byte behind the present one: the first of read, the bytes that were read with it, or else the one
+// that the next Read begins with; 0 at the end.
 func (h *Reader) next(read []byte) byte {
 	if len(read) > 0 {
 		return read[0]

@@ -25,7 +25,7 @@ type checkCommand struct {
 	opening
 	Store  string `help:"${check_store}" placeholder:"STORE" complete:"directory"`
 	Repair bool   `help:"Repair what follows from other rows."`
-	// Discard is for what no row tells how it was; a repair puts in order what is left.
+	// Discard is the id of a job. The repair removes the rows of lists and counters that the job leaves behind.
 	Discard string `help:"First remove this job, which cannot be read; with --store and --repair." placeholder:"JOB"`
 }
 

@@ -170,7 +170,7 @@ func TestNoGoodAnswer(t *testing.T) {
 		t.Cleanup(server.Close)
 		return server.URL
 	}
-	const closed = "http://127.0.0.1:1" // a port that was closed just now, another test may get
+	const closed = "http://127.0.0.1:1" // another test could get a port that was just closed
 	release := make(chan struct{})
 	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-release }))
 	t.Cleanup(func() { close(release); silent.Close() })

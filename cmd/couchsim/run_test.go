@@ -10,8 +10,8 @@ import (
 	"couchrelay/sim/oracle"
 )
 
-// TestVerdict: whoever runs couchsim in a script learns from the exit status that not all seeds were played. What broke
-// before that matters more.
+// TestVerdict: the exit status tells a script that the campaign was interrupted before all seeds were played. An
+// invariant that broke before counts more.
 func TestVerdict(t *testing.T) {
 	interrupted, stop := context.WithCancel(context.Background())
 	stop()

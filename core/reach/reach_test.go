@@ -115,7 +115,7 @@ func TestPolicy(t *testing.T) {
 		{"", "", user, "2002:7f00:1::5", "", 80, "kept away"}, {"", "", user, "64:ff9b:1::7f00:1", "", 80, "kept away"},
 		{"10.0.0.0/8", "", admin, "2002:0a01:0203::1", "", 80, ""},
 
-		// A network that translates addresses opens what is behind it if a rule names it.
+		// A rule that names a translating network opens the addresses of IPv4 that the network leads to.
 		{"64:ff9b::/96", "", admin, "db.test", "64:ff9b::cb00:7105", 80, ""},
 		{"[64:ff9b::/96]:443", "", admin, "db.test", "64:ff9b::cb00:7105", 80, "endpoint_allow has neither"},
 		{"64:ff9b::cb00:7100/120", "", admin, "64:ff9b::cb00:7105", "", 80, ""},

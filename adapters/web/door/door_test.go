@@ -39,8 +39,8 @@ func newRig(t *testing.T, change func(l *config.Limits)) *rig {
 	return newRigBehind(t, l, func() (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) }, change)
 }
 
-// inBubble runs a test of times in false time, which passes only while everybody waits: however busy the machine is,
-// nobody is late. Connections have no buffers: a writer waits for its reader.
+// inBubble runs a test of time limits in false time, which passes only while all goroutines wait, so a busy machine
+// makes none of them late. Connections have no buffers: a writer waits for its reader.
 func inBubble(t *testing.T, change func(l *config.Limits), test func(r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
