@@ -112,7 +112,7 @@ func spelled(args []string) []string {
 // newParser reads command lines into c. It calls exit after a mistake, and after help.
 func newParser(c *commands, exit func(status int)) *kong.Kong {
 	return kong.Must(c, kong.Name("couchrelay"), kong.UsageOnError(),
-		sentences,
+		variables, kong.PostBuild(withSentences),
 		kong.Exit(func(status int) {
 			if status != 0 {
 				status = badUsage

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"strings"
 
 	"couchrelay/adapters/top"
@@ -8,10 +9,19 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// sentences are what the help says of flags and arguments, where that is too long for their fields.
-var sentences = kong.Vars{
-	"terminal_uuid": terminalUUID, "server": "http://127.0.0.1:5980",
+// variables are those of kong, which reads each of them once more for each flag of each command: so they are few.
+var variables = kong.Vars{
+	"terminal_uuid": terminalUUID, "server": "http://127.0.0.1:5980", "top_sorts": strings.Join(top.Sorts, ","),
 
+	"json":        "Print the service's answer as it is, one JSON value.",
+	"json_backup": "Print how many rows and bytes were written, as a JSON object.",
+	"json_check":  "Print a JSON object for each finding, and one for the summary.",
+	"json_none":   "Refused: there is no answer of the service to print.",
+	"json_top":    "Print an object a line for each interval, until interrupted.",
+}
+
+// sentences are what the help says of commands, flags and arguments, where that is too long for their fields.
+var sentences = map[string]string{
 	"backup":              "Write a backup of the embedded store.",
 	"import":              "Take the replications of a CouchDB over.",
 	"backup_file":         "The backup, which is replaced once the new one is whole; - for standard output.",
@@ -27,11 +37,6 @@ var sentences = kong.Vars{
 	"docs_database":         "The replicator database, or * for all.",
 	"filter":                "Only what this filter function of the source lets pass: DDOC/NAME, or a built-in one.",
 	"filters_state":         "Only jobs in these states, such as crashing,paused.",
-	"json":                  "Print the service's answer as it is, one JSON value.",
-	"json_backup":           "Print how many rows and bytes were written, as a JSON object.",
-	"json_check":            "Print a JSON object for each finding, and one for the summary.",
-	"json_none":             "Refused: there is no answer of the service to print.",
-	"json_top":              "Print an object a line for each interval, until interrupted.",
 	"man_command":           "A command, or couchrelay.ini; else all of couchrelay.",
 	"man_directory":         "Write all pages into man1 and man5 of this directory.",
 	"move_couch_db":         "URL of the CouchDB with an admin; the password may be in COUCHDB_PASSWORD.",
@@ -60,7 +65,27 @@ var sentences = kong.Vars{
 	"top":                 "Show jobs, nodes and rates, live.",
 	"top_interval":        "The time between two looks at the service, from 500ms to 1h.",
 	"top_sort":            "The column by which the jobs of a page are sorted.",
-	"top_sorts":           strings.Join(top.Sorts, ","),
 	"verify_replication": "Compare what this replication document copies, instead of SOURCE and TARGET; - is " +
 		"standard input.",
+}
+
+// withSentences puts the sentences into the help of all commands, flags and arguments.
+func withSentences(k *kong.Kong) error {
+	return kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
+		switch node := node.(type) {
+		case *kong.Node:
+			node.Help = os.Expand(node.Help, sentence)
+		case *kong.Value:
+			node.Help = os.Expand(node.Help, sentence)
+		}
+		return next(nil)
+	})
+}
+
+// sentence returns the sentence of a name, or leaves the name to kong.
+func sentence(name string) string {
+	if text, ok := sentences[name]; ok {
+		return text
+	}
+	return "${" + name + "}"
 }
