@@ -337,11 +337,12 @@ func (s *service) Config(ctx context.Context) map[string]map[string]relay.Settin
 	if c.UUID == "" && s.loop != nil {
 		c.UUID = s.uuid
 	}
-	told := map[string]map[string]relay.Setting{}
+	told, atStart := map[string]map[string]relay.Setting{}, s.started.Values()
 	for section, values := range c.Values() {
 		told[section] = map[string]relay.Setting{}
 		for key, value := range values {
-			told[section][key] = relay.Setting{Value: value, Restart: s.needsRestart(section, key, value)}
+			same := value == atStart[section][key] && value != config.Masked
+			told[section][key] = relay.Setting{Value: value, Restart: !same && s.needsRestart(section, key, value)}
 		}
 	}
 	return told
