@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -28,8 +29,8 @@ type queued struct {
 var waitSubject = subject{
 	invariants: []Invariant{
 		{"L11", "While there is no trouble and max_churn is not 0, a job waits for no more than a full turn of " +
-			"all that wait under fifo, 17 under tags, and under fair share one after its priority has decayed to 1, " +
-			"whatever its weight."},
+			"all that wait in its part under fifo, 17 under tags, and under fair share one after its priority has " +
+			"decayed to 1, whatever its weight."},
 	},
 	begin: func(c *chronicle) {
 		w := &waits{c, map[string]*queued{}}
@@ -129,22 +130,29 @@ func (q *queued) bound(order schedule.Order) time.Duration {
 }
 
 // fullTurn is the time in which each of so many jobs that wait gets a slot: in every interval as many runs give way
-// in each node as may and have run for long enough. It is 0 when none may.
+// in each node as may and have run for long enough. Nodes take jobs of their part first, so the largest part takes the
+// longest. It is 0 when no run may give way.
 func (w *waits) fullTurn(ready int) time.Duration {
 	interval, minRun := time.Duration(0), time.Duration(0)
-	slots, churn := 0, 0
+	slots, churn, parts := 0, 0, 0
 	for _, p := range w.nodes {
 		s := p.Settings()
 		if p.Alive() && p.Roles().Has(node.Replication) && s.MaxChurn > 0 {
-			slots, churn = slots+p.MaxJobs(), churn+min(p.MaxJobs(), s.MaxChurn)
+			slots, churn, parts = slots+p.MaxJobs(), churn+min(p.MaxJobs(), s.MaxChurn), parts+1
 			interval, minRun = max(interval, s.Interval), max(minRun, s.MinRun)
 		}
 	}
 	if churn == 0 {
 		return 0
 	}
-	n := time.Duration(ready)
+	n := time.Duration(float64(ready) * largest(ready, parts))
 	return max(n*interval/time.Duration(churn), n*(minRun+interval)/time.Duration(slots))
+}
+
+// largest is by how much the largest of so many parts may exceed its fair share of jobs whose ids are random: by four
+// standard deviations, but no part has more than all.
+func largest(jobs, parts int) float64 {
+	return min(float64(parts), 1+4*math.Sqrt(float64(parts)/float64(max(jobs, 1))))
 }
 
 // handover is by how much waits are longer since nodes look at the queue once in an interval, for the ends of two

@@ -13,16 +13,17 @@ import (
 	"couchrelay/sim/world"
 )
 
-// TestWaits: each of two nodes has one run of two give way in every minute, so that a full turn of ten jobs takes five
-// minutes. Nodes may be late by four intervals, by a look every five seconds, twice half a minute in which runs stop,
-// and a minute: 6:05. Nothing is promised while there is trouble, or no run gives way.
+// TestWaits: each of two nodes has one run of two give way in every minute, so that a full turn of ten jobs takes ten
+// minutes if all are in the part of one node. Nodes may be late by four intervals, by a look every five seconds, twice
+// half a minute in which runs stop, and a minute: 6:05. Nothing is promised while there is trouble, or no run gives
+// way.
 func TestWaits(t *testing.T) {
 	c := world.Default()
 	c.Duration, c.Settle = 0, 3*time.Hour
 	s := &c.Settings
 	s.MaxJobs, s.MaxChurn, s.Interval, s.MinRun = 2, 1, time.Minute, 0
 	s.PollInterval, s.StopTimeout = 5*time.Second, 30*time.Second
-	const late, turn = 6*time.Minute + 5*time.Second, 5 * time.Minute
+	const late, turn = 6*time.Minute + 5*time.Second, 10 * time.Minute
 	ticks := func(r *rig, d time.Duration) {
 		for range d / tickOfWorld {
 			r.pass(tickOfWorld)
@@ -141,4 +142,16 @@ func TestLimit(t *testing.T) {
 	limit(first)
 	runs()
 	limit(first)
+}
+
+// TestLargest: of ten jobs one part of two may have all, of many jobs hardly more than its share.
+func TestLargest(t *testing.T) {
+	for _, c := range []struct {
+		jobs, parts int
+		want        float64
+	}{{0, 3, 3}, {10, 1, 1}, {10, 2, 2}, {64, 4, 2}, {30000, 3, 1.04}} {
+		if got := largest(c.jobs, c.parts); got != c.want {
+			t.Errorf("%d jobs in %d parts: %v, want %v", c.jobs, c.parts, got, c.want)
+		}
+	}
 }
