@@ -126,7 +126,7 @@ traces: ## draw what a run's window does at its start, a jump of latency, 429, a
 
 SIMTIME ?= 60s
 sim: ## simulations: the simulator's tests, all scenarios, new worlds for SIMTIME (60s), each of them twice
-	$(GO) test ./sim/... ./scenarios/... ./cmd/couchsim/...
+	$(GO) test -timeout 20m ./sim/... ./scenarios/... ./cmd/couchsim/...
 	$(GO) run ./cmd/couchsim run --seeds 1000 --duration $(SIMTIME) --twice
 
 EXPERIMENT ?= scenarios/research/quick.ini
