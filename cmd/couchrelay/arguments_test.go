@@ -67,6 +67,7 @@ func TestStatusOfArguments(t *testing.T) {
 	for _, line := range []string{
 		"jobs|--server|ftp://a", "jobs|--server|http://a/?b=c", "config|replicator/max_job", "man|nope", "verify",
 		"replicate|a|b", "replicate|http://a/a|http://b/b|--workers|0", "import|x",
+		"serve|--store|main.go", "check|--store|main.go", "backup|-|--store|main.go",
 		"restore|" + filepath.Join(t.TempDir(), "backup") + "|--store|fdb:x",
 	} {
 		var c commands

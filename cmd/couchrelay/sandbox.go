@@ -119,14 +119,14 @@ func writeAll(database string, documents []object, newEdits bool) error {
 // introduce fills an example database and prints commands to try with it.
 func (b *sandbox) introduce(service string) error {
 	if err := request("PUT", b.url+"example", nil, nil); err != nil {
-		return err
+		return fmt.Errorf("sandbox: %w", err)
 	}
 	var documents []object
 	for n := range 1000 {
 		documents = append(documents, object{"_id": fmt.Sprintf("doc-%04d", n), "number": n})
 	}
 	if err := writeAll(b.url+"example", documents, true); err != nil {
-		return err
+		return fmt.Errorf("sandbox: %w", err)
 	}
 	fmt.Printf(`the sandbox %s has a database "example" of 1000 documents, in memory
 

@@ -99,31 +99,35 @@ func (s *serveCommand) Run() error {
 	defer close(ended)
 	go reload(ctx, hangups, ended, svc, logger)
 	return serve(ctx, stop, svc, doors, logger, func() error {
+		box, err := s.openSandbox(ended, logger) // whose port may be taken
+		if err != nil {
+			return err
+		}
 		fmt.Printf("couchrelay %s serves %s (jobs in %s, server uuid %s)\n", version, doors, s.Store, svc.uuid)
 		if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
 			logger.Warn("systemd_not_told", "error", err)
 		}
-		return s.openSandbox(ended, doors.plain.Addr().String(), logger)
+		if box == nil {
+			return nil
+		}
+		return box.introduce(doors.plain.Addr().String())
 	})
 }
 
 // openSandbox serves databases in memory until ended is closed, if --sandbox asks for them.
-func (s *serveCommand) openSandbox(ended <-chan struct{}, service string, logger *slog.Logger) error {
+func (s *serveCommand) openSandbox(ended <-chan struct{}, logger *slog.Logger) (*sandbox, error) {
 	if s.Sandbox == 0 {
-		return nil
+		return nil, nil
 	}
 	box, err := openSandbox(s.Sandbox, logger)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	go func() {
 		<-ended
 		_ = box.Close()
 	}()
-	if err := box.introduce(service); err != nil {
-		return fmt.Errorf("sandbox: %w", err)
-	}
-	return nil
+	return box, nil
 }
 
 // record creates the event log that --record names. It returns nil without that flag.
@@ -161,6 +165,9 @@ func reload(ctx context.Context, hangups <-chan os.Signal, ended <-chan struct{}
 // load reads the configuration: files, then the local file, then the environment, then flags, of which the later
 // override the earlier.
 func (s *serveCommand) load() (layers, error) {
+	if info, err := os.Stat(s.Store); err == nil && !info.IsDir() {
+		return layers{}, misused(fmt.Errorf("--store %s: is a file; must be a directory, or fdb:CLUSTERFILE", s.Store))
+	}
 	files, err := config.Read(s.Config...)
 	if err != nil {
 		return layers{}, err
