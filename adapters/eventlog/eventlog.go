@@ -68,6 +68,7 @@ type plan struct {
 	Seed      uint64              `json:"seed"`
 	Reset     bool                `json:"reset,omitempty"`
 	Listed    int64               `json:"listed,omitempty"`
+	List      checkpoint.List     `json:"list,omitzero"`
 	Refused   bool                `json:"refused,omitempty"` // releases that count no Listed: there are some
 	Crashes   int                 `json:"crashes,omitempty"`
 }

@@ -211,7 +211,8 @@ func (p *player) plan(rec *plan) {
 	r := &recordedPlan{ids: map[string]replication.IDs{"": rec.IDs}}
 	r.Plan = replication.Plan{
 		Options: rec.Options, Created: rec.Created, Resumed: rec.Resumed, ResumedID: rec.ResumedID,
-		Delay: time.Duration(rec.Delay), Seed: rec.Seed, Reset: rec.Reset, Listed: rec.Listed,
+		Delay: time.Duration(rec.Delay), Seed: rec.Seed, Reset: rec.Reset,
+		Listed: rec.Listed, List: rec.List,
 		Crashes: rec.Crashes, IDs: func(code string) replication.IDs { return r.ids[code] },
 	}
 	if rec.Refused {

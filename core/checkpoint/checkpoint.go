@@ -44,9 +44,18 @@ type Log struct {
 	// Unfinished says that the list of the job that wrote the log has revisions which it goes on trying to copy: they
 	// are not on the target, though the checkpoint covers them. CouchDB neither writes nor reads this field.
 	Unfinished bool `json:"-"`
+	// List is that list as the checkpoint knows it, if it is Unfinished. CouchDB neither writes nor reads this field.
+	List List `json:"-"`
 	// ReadOnly is set in the target's log while the source stores none: what the source is known by instead.
 	// CouchDB neither writes nor reads this field.
 	ReadOnly *ReadOnly `json:"-"`
+}
+
+// List tells a job's list of refused documents from what it was before, and from other jobs'. Logs of earlier releases
+// name none, which is the zero List.
+type List struct {
+	Job     string `json:"job"`     // a digest of its id
+	Changes int64  `json:"changes"` // how often its list has changed
 }
 
 // Entry is one checkpoint: up to RecordedSeq everything is on the target.
@@ -105,6 +114,7 @@ type wireLog struct {
 	Version       int      `json:"replication_id_version"`
 	InstanceStart any      `json:"instance_start_time,omitempty"` // a string, unless another program wrote it
 	Unfinished    any      `json:"unfinished,omitempty"`          // true, unless another program wrote it
+	List          json.Raw `json:"list,omitempty"`
 	ReadOnly      json.Raw `json:"source_read_only,omitempty"`
 
 	StartTime        string `json:"start_time,omitempty"`
@@ -129,6 +139,7 @@ func Parse(body []byte) (Log, error) {
 	log := Log{SessionID: w.SessionID, SourceLastSeq: seq(w.SourceLastSeq)}
 	log.InstanceStart, _ = w.InstanceStart.(string)
 	log.Unfinished, _ = w.Unfinished.(bool)
+	log.List = list(w.List)
 	log.ReadOnly = readOnly(w.ReadOnly)
 	for _, e := range w.History {
 		log.History = append(log.History, Entry{
@@ -148,11 +159,10 @@ func (l Log) Encode(flat bool) []byte {
 	}
 	if l.Unfinished {
 		w.Unfinished = true
+		w.List = member(l.List)
 	}
 	if l.ReadOnly != nil {
-		member, err := json.EncodeVerbatim(l.ReadOnly.wire())
-		invariant.Check(err == nil, isJSON)
-		w.ReadOnly = member
+		w.ReadOnly = member(l.ReadOnly.wire())
 	}
 	for _, e := range l.History {
 		w.History = append(w.History, wireEntry{
@@ -165,9 +175,22 @@ func (l Log) Encode(flat bool) []byte {
 		w.StartTime, w.EndTime = e.StartTime, e.EndTime
 		w.DocsRead, w.DocsWritten, w.DocWriteFailures = &e.DocsRead, &e.DocsWritten, &e.DocWriteFailures
 	}
-	body, err := json.EncodeVerbatim(w) // a sequence must go back to the source byte by byte as it came
+	return member(w)
+}
+
+// member encodes a log or a member of one. A sequence must go back to the source byte by byte as it came.
+func member(v any) json.Raw {
+	text, err := json.EncodeVerbatim(v)
 	invariant.Check(err == nil, isJSON)
-	return body
+	return text
+}
+
+// list reads the member list. What is no such member names no list.
+func list(member json.Raw) (l List) {
+	if json.Decode(member, &l) != nil {
+		return List{}
+	}
+	return l
 }
 
 // seq reads a sequence. One that is absent, or no JSON, means the beginning.

@@ -108,6 +108,25 @@ func TestEncodeParse(t *testing.T) {
 	}
 }
 
+// TestList: a log that relies on a list names it. One of an earlier release, or another program, names none.
+func TestList(t *testing.T) {
+	log := Log{SessionID: "s", SourceLastSeq: "7", Unfinished: true, List: List{Job: "j", Changes: 7}}
+	body := string(log.Encode(false))
+	if !strings.Contains(body, `"unfinished":true,"list":{"job":"j","changes":7},`) {
+		t.Errorf("encoded %s", body)
+	}
+	const member = `{"job":"j","changes":7}`
+	for other, want := range map[string]List{member: log.List, `true`: {}, `{"job":5}`: {}, `null`: {}} {
+		back, err := Parse([]byte(strings.Replace(body, member, other, 1)))
+		if err != nil || !back.Unfinished || back.List != want {
+			t.Errorf("%s is read as %+v, %v", other, back, err)
+		}
+	}
+	if log.Unfinished = false; strings.Contains(string(log.Encode(false)), `"list"`) {
+		t.Errorf("a log that relies on no list names one: %s", log.Encode(false))
+	}
+}
+
 func TestParseRefusesWhatIsNoLog(t *testing.T) {
 	for _, body := range []string{``, `[]`, `{"session_id":5}`, `{"history":{}}`, `{"history":[5]}`, `{"history":[{"session_id":[]}]}`} {
 		if _, err := Parse([]byte(body)); err == nil {

@@ -4,10 +4,12 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/json"
 	"couchrelay/core/kv"
+	"couchrelay/core/kv/mix"
 	"couchrelay/core/replication"
 )
 
@@ -30,6 +32,8 @@ type RefusedDocs struct {
 	// By names the last change of the list. A change whose outcome was unknown is repeated under its name, and
 	// happens once.
 	By string `json:"by,omitempty"`
+	// Changes is how often the list has changed. Checkpoints that rely on it say so, too.
+	Changes int64 `json:"changes,omitempty"`
 	// Of is the base id of the replication whose checkpoints cover the revisions.
 	Of string `json:"of,omitempty"`
 }
@@ -49,6 +53,15 @@ func (r *Record) Listed() int64 {
 		return 0
 	}
 	return r.Refused.Listed
+}
+
+// List is by what checkpoints know the job's list of refused documents.
+func (w *Work) List() checkpoint.List {
+	list := checkpoint.List{Job: fmt.Sprintf("%016x", mix.String(w.JobID))}
+	if w.Record.Refused != nil {
+		list.Changes = w.Record.Refused.Changes
+	}
+	return list
 }
 
 // Replicated is the id of the replication that the numbers and the list of the job are of; its base id of one with a
@@ -114,6 +127,7 @@ func (h Owned) StoreRefused(by string, findings []replication.Finding) error {
 			return err
 		}
 		rec.Refused.By, rec.LastUpdated = by, h.now
+		rec.Refused.Changes++
 		return h.s.Jobs.Update(h.tx, h.jobID, h.lock, rec.encode())
 	})
 }

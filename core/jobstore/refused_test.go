@@ -61,6 +61,9 @@ func TestListOfRefused(t *testing.T) {
 	if got := fmt.Sprint(b.listed(w.JobID)); got != "[a 2 b 1]" {
 		t.Errorf("listed are %s", got)
 	}
+	if w.Record = b.record(w.JobID); w.List().Changes != 2 || len(w.List().Job) != 16 {
+		t.Errorf("checkpoints know the list as %+v", w.List())
+	}
 	row := get(b, func(tx kv.Tx) ([]Refusal, error) { return b.s.Keys.Refusals(tx, w.JobID, "", "", 1) })[0]
 	want := Refusal{"a", "1-a", 403, "forbidden", "no a", first, b.now, 2, false}
 	if row != want {

@@ -84,9 +84,12 @@ func (k *committer) passed(b *batch) {
 func (k *committer) busy() bool { return k.step != resting }
 
 // wanted reports whether there is something to checkpoint, or the last checkpoint of this run, or the one that it began
-// with, is wrong about the list.
+// with, is wrong about the list, or older: of a target that is put back nothing else tells that it lacks what has left
+// the list.
 func (k *committer) wanted() bool {
-	wrong := k.relies != k.refused.unfinished && k.sides[peer.Target].log.SessionID != ""
+	log, own := &k.sides[peer.Target].log, k.refused.version
+	older := k.relies && log.List.Job == own.Job && log.List.Changes < own.Changes
+	wrong := (k.relies != k.refused.unfinished || older) && log.SessionID != ""
 	return k.plan.UseCheckpoints && (k.moved || wrong)
 }
 
@@ -201,6 +204,7 @@ func (k *committer) writeLogs() {
 		StartSeq: k.start, EndSeq: k.writing, RecordedSeq: k.writing, Counters: k.info.Counters,
 	}, k.sides[peer.Source].log.SessionID)}
 	k.log.Unfinished = k.refused.unfinished
+	k.log.List = k.refused.version
 	k.step = writingTarget
 	k.putLog(peer.Target)
 }

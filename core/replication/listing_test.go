@@ -19,6 +19,8 @@ type listing struct {
 	asks  []Effect // Refused and ReadRefused that wait for their answers
 	asked bool     // an operator wants all tried at once
 	deaf  bool     // the store answers nothing
+	// changes is how often the list has changed.
+	changes int64
 	// others counts rows of the list that no run is shown.
 	others int64
 }
@@ -36,6 +38,7 @@ func (w *world) answerAsk() {
 	w.asks = w.asks[1:]
 	switch e := e.(type) {
 	case Refused:
+		w.changes++
 		for _, f := range e.Findings {
 			w.keep(f)
 		}

@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"strings"
 	"time"
 
 	"couchrelay/core/checkpoint"
@@ -35,8 +36,19 @@ type Plan struct {
 	Reset bool
 	// Listed is how many revisions the list of refused documents has (see ReadRefused).
 	Listed int64
+	// List is by what checkpoints know that list.
+	List checkpoint.List
 	// Crashes is how many runs of the job crashed in a row before this one (see lenient).
 	Crashes int
+}
+
+// list is the job's list as the run finds it, and whether the job was the replication with these ids when it got it.
+func (p *Plan) list(ids IDs) (own checkpoint.List, ours bool) {
+	own, ours = p.List, p.ResumedID == "" || strings.HasPrefix(p.ResumedID, ids.Bases[0])
+	if !ours {
+		own.Changes = 0 // it goes as the job becomes this replication
+	}
+	return own, ours
 }
 
 // IDs is the ids of a replication.
@@ -119,6 +131,7 @@ type Terms struct {
 	Broken           func(*invariant.Broken)
 	Reset            bool
 	Listed           int64
+	List             checkpoint.List
 	Crashes          int
 	StallTimeout     time.Duration
 	MissingPause     time.Duration
@@ -153,8 +166,9 @@ func NewPlan(rep *spec.Replication, t Terms) Plan {
 		t.Resumed = checkpoint.Counters{}
 	}
 	return Plan{
-		Options: o, Created: t.Created, Resumed: t.Resumed, ResumedID: t.ResumedID, Delay: t.Delay, Seed: t.Seed, Broken: t.Broken, Reset: t.Reset,
-		Listed: t.Listed, Crashes: t.Crashes,
+		Options: o, Created: t.Created, Resumed: t.Resumed, ResumedID: t.ResumedID,
+		Delay: t.Delay, Seed: t.Seed, Broken: t.Broken, Reset: t.Reset,
+		Listed: t.Listed, List: t.List, Crashes: t.Crashes,
 		IDs: func(filterCode string) IDs { return idsOf(rep, t.Server, filterCode) },
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
 	"couchrelay/core/kv/mix"
 	"couchrelay/core/peer"
@@ -97,6 +98,7 @@ type standing struct {
 	// Checkpoints have it as unfinished (see checkpoint.Log), as the last pass left it, and before the first one as the
 	// last checkpoint did.
 	keeps, unfinished bool
+	version           checkpoint.List // of the list in the store
 }
 
 // peerRev names a revision of a document.
@@ -110,6 +112,7 @@ type filed struct {
 
 func (f *refusals) begin() {
 	f.docs, f.next, f.rng = map[uint64]bool{}, instant.Never, prng.Fork(f.plan.Seed, "refused")
+	f.version, _ = f.plan.list(f.ids)
 	if f.plan.Listed > 0 {
 		f.next, f.unfinished = f.now, f.sides[peer.Target].log.Unfinished
 	}
@@ -223,6 +226,7 @@ func (f *refusals) store() {
 }
 
 func (f *refusals) onStored() {
+	f.version.Changes++
 	for _, w := range f.storing {
 		if w.batch != nil {
 			w.batch.unstored--

@@ -291,3 +291,55 @@ func TestSpoiledForGood(t *testing.T) {
 		}
 	}
 }
+
+// TestPutBackToSomeListed: of a list some get through, without any change at the source, and then the target is put
+// back to a backup. The list has the others, and lacks what the target does. So all is copied anew, once.
+func TestPutBackToSomeListed(t *testing.T) {
+	w := refusing(t, spec.RetryRefused)
+	w.begin()
+	w.wantEnd(Completed, "")
+	backup := w.dbs[peer.Target].backup()
+	delete(w.refuses, "doc3")
+	w.plan.Continuous = true
+	w.begin()
+	if w.until(time.Hour); w.lists("doc3", "1-a") || len(w.list) != 5 {
+		t.Fatalf("the list has %v", w.list)
+	}
+	w.dbs[peer.Target], w.plan.Continuous = backup, false
+	w.begin()
+	if w.wantEnd(Completed, ""); !backup.has("doc3", "1-a") {
+		t.Error("doc3 is neither on the target nor in the list")
+	}
+	w.calls = nil
+	w.begin()
+	if w.wantEnd(Completed, ""); w.feedStart() == "0" {
+		t.Error("all is copied anew once more")
+	}
+}
+
+// TestListPutBack: a service is put back to a backup, from when its list had less than the checkpoints rely on. A list
+// that has changed since the checkpoint is none of that kind, nor is one that another job has beside it.
+func TestListPutBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		changes int64
+		job     string
+		anew    bool
+	}{
+		"put back": {-1, "", true}, "as it was": {0, "", false}, "changed since": {1, "", false},
+		"another job's": {-1, "other", false},
+	} {
+		w := refusing(t, spec.RetryRefused)
+		w.begin()
+		w.wantEnd(Completed, "")
+		w.changes += c.changes
+		w.plan.List.Job = c.job
+		if c.anew {
+			delete(w.list, peerRev{"doc3", "1-a"})
+		}
+		w.calls = nil
+		w.begin()
+		if w.wantEnd(Completed, ""); (w.feedStart() == "0") != c.anew || !w.lists("doc3", "1-a") {
+			t.Errorf("%s: the run began at %s, and lists %v", name, w.feedStart(), w.list)
+		}
+	}
+}

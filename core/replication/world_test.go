@@ -102,7 +102,7 @@ func newWorld(t *testing.T) *world {
 // begin starts a new run on the same databases, as after a crash of the process.
 func (w *world) begin() {
 	w.plan.Seed++
-	w.plan.Listed = w.others + int64(len(w.list))
+	w.plan.Listed, w.plan.List.Changes = w.others+int64(len(w.list)), w.changes
 	w.run, w.end, w.told, w.asks = New(w.plan), nil, nil, nil
 	w.open, w.flying, w.kept, w.before = nil, nil, map[uint64][]peer.DocRev{}, maps.Clone(w.dbs[peer.Source].leafs)
 	w.step(Begin{})

@@ -107,7 +107,7 @@ func (hs *histories) checkLog(f world.LogWritten) {
 		now != r.saving.made {
 		return
 	}
-	hs.checkNew(r, f.DB, saidLast{now, hs.logs.read(f.Body).list})
+	hs.checkNew(r, f.DB, saidLast{now, hs.logs.read(f.Body).listed})
 	if f.DB == found.target {
 		hs.checkAgreed(r, f.ID, entries)
 		hs.checkSpread(r, entries)
@@ -131,10 +131,10 @@ func (hs *histories) ownLog(r *run, side peer.Side, db *peers.DB, found, base st
 	return string(body) == found || err == nil && head.session == r.saving.there[side].session
 }
 
-// saidLast is what a log says: its newest checkpoint, and whether that relies on a list.
+// saidLast is what a log says: its newest checkpoint, and the list on which that relies, as it was; empty for none.
 type saidLast struct {
 	entry
-	list bool
+	list string
 }
 
 // checkNew is S21a: a checkpoint that says nothing new is work for both servers, and makes the log forget

@@ -23,6 +23,7 @@ type log struct {
 	entries []entry // nil with err
 	made    string  // instance_start_time of the database that the log was written for
 	list    bool    // what it covers is on the target, but for a list
+	listed  string  // which list that is
 	lone    *lone   // in a target's log that counts without one on the source; else nil
 	err     error
 }
@@ -75,6 +76,7 @@ func readLog(body []byte) log {
 		InstanceStart string          `json:"instance_start_time"`
 		Lone          *lone           `json:"source_read_only"`
 		List          bool            `json:"unfinished"`
+		Listed        json.RawMessage `json:"list"`
 		History       []struct {
 			SessionID   string          `json:"session_id"`
 			RecordedSeq json.RawMessage `json:"recorded_seq"`
@@ -87,7 +89,7 @@ func readLog(body []byte) log {
 	for _, h := range l.History {
 		all = append(all, entry{h.SessionID, string(h.RecordedSeq)})
 	}
-	return log{entries: all, made: l.InstanceStart, list: l.List, lone: l.Lone}
+	return log{entries: all, made: l.InstanceStart, list: l.List, listed: string(l.Listed), lone: l.Lone}
 }
 
 // agreed is where the next run begins: behind the last change that a target's log knows of a source which
