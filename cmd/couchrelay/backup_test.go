@@ -177,6 +177,33 @@ func TestBackupOfStoppedStore(t *testing.T) {
 	}
 }
 
+// TestRestoredList: after a backup the target refuses one more document, for which the checkpoints rely on the list.
+// The restored list lacks it, and it comes all the same.
+func TestRestoredList(t *testing.T) {
+	t.Parallel()
+	r, dir := newStoredRig(t)
+	r.source, r.target = r.sandbox(), r.sandbox()
+	r.fill(6)
+	target := newValidator(t, r.target.url)
+	listed := func(n float64) func() bool {
+		return func() bool { return r.want(200, "GET", "_scheduler/docs/_replicator/r", "")["refused"] == n }
+	}
+	r.want(201, "PUT", "_replicator/r", fmt.Sprintf(`{"source":%q,"target":%q,"create_target":true,"continuous":true,`+
+		`"on_refusal":"retry"}`, r.source.url+"db", target.URL+"/copy"))
+	r.await("the first refusal", listed(1))
+	file := filepath.Join(t.TempDir(), "backup")
+	typedIn(t, 0, "backup", file, "--server", r.url)
+	r.add(6, 10)
+	r.await("the second refusal", listed(2))
+	r.stop()
+	target.corrected.Store(true)
+	onStore(t, restored(t, file, dir))
+	var info object
+	r.await("all documents", func() bool {
+		return request("GET", r.target.url+"copy", nil, &info) == nil && info["doc_count"] == 16.0
+	})
+}
+
 // TestRestoreRefuses: what is no whole backup, or is to go where something is, changes nothing.
 func TestRestoreRefuses(t *testing.T) {
 	r, dir := newStoredRig(t)
