@@ -103,7 +103,11 @@ func (e *endpoint) send(ctx context.Context, r request) (*answer, *peer.Failure)
 // once sends a request to one URL. If this is a stranger's, the request carries nothing of the user's: no
 // credentials, no headers and no Host.
 func (e *endpoint) once(parent context.Context, r request, to *url.URL, p session.Pass) (*answer, *peer.Failure) {
-	if err := e.route.policy.Host(to.Hostname(), portNumber(port(to))); err != nil {
+	check := e.route.policy.Host
+	if e.route.proxy != "" {
+		check = e.route.policy.Proxied
+	}
+	if err := check(to.Hostname(), portNumber(port(to))); err != nil {
 		return nil, e.failed(parent, r, err)
 	}
 	if err := e.named.lookUp(); err != nil {

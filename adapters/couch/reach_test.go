@@ -118,6 +118,36 @@ func TestDeniedPlaces(t *testing.T) {
 		}, func(rep *spec.Replication) { rep.User.Name = "adm" })
 }
 
+// TestDeniedByProxy: a proxy is not asked for a server where the job may not go, however the document spells its name.
+func TestDeniedByProxy(t *testing.T) {
+	asked := ""
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = r.Host
+		w.WriteHeader(http.StatusBadGateway)
+	}))
+	defer proxy.Close()
+	p := policy(t, "", "bad.test, 10.0.0.0/8", false)
+	client := New(Options{Reach: func(string, bool) *reach.Policy { return p }})
+	defer client.Close()
+	for _, host := range []string{
+		"bad.test", "ｂａｄ.test", "bad。test", "bad.test..", "１０.0.0.1", "167772161", "good.test",
+	} {
+		asked = ""
+		rep := testReplication()
+		rep.Source.URL, rep.Source.Proxy = "https://"+host+"/db/", &spec.Proxy{URL: proxy.URL}
+		pair, err := client.Pair(rep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := pair.Do(context.Background(), 1, peer.Open{}).Failure
+		pair.Close()
+		good := host == "good.test"
+		if (asked != "") != good || f == nil || (f.Kind == peer.Denied) == good {
+			t.Errorf("%s: the proxy is asked for %q: %v", host, asked, f)
+		}
+	}
+}
+
 // TestConnectTo: another server is connected to, and called by the name of the first. The operator may lead connections
 // to this machine, which documents may not.
 func TestConnectTo(t *testing.T) {

@@ -85,12 +85,15 @@ func (q *Queue) Remove(tx kv.Tx, id string) (bool, error) {
 // Discard removes a job of which a row cannot be read, as far as it can be read. Without its header nothing tells in
 // which list and counter it is: these are left for a repair (see Sections).
 func Discard(tx kv.Tx, q *Queue, id string) error {
-	_, err := q.Remove(tx, id)
-	if _, unreadable := errors.AsType[*UnreadableError](OfJob(id, err)); unreadable {
-		tx.ClearRange(q.Keys.Job.Sub(id).Range())
-		err = nil
+	removed, err := q.Remove(tx, id)
+	_, unreadable := errors.AsType[*UnreadableError](OfJob(id, err))
+	if err != nil && !unreadable {
+		return err
 	}
-	return err
+	if !removed { // the header cannot be read, or is gone
+		tx.ClearRange(q.Keys.Job.Sub(id).Range())
+	}
+	return nil
 }
 
 func (s Schedule) equal(o Schedule) bool {

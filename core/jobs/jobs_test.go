@@ -225,11 +225,11 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestDiscard: of a job whose header cannot be read all rows go, and any other is removed as usual.
+// TestDiscard: of a job whose header cannot be read or is gone all rows go, and any other is removed as usual.
 func TestDiscard(t *testing.T) {
 	db, q := newQueue(t)
 	register(t, db, q, "w")
-	add(t, db, q, "a", "b", "c")
+	add(t, db, q, "a", "b", "c", "d")
 	must(t, db, accept(q, "w", 1, 1))
 	discard := func(id string) {
 		must(t, db, func(tx kv.Tx) (struct{}, error) { return struct{}{}, Discard(tx, q, id) })
@@ -237,9 +237,10 @@ func TestDiscard(t *testing.T) {
 	must(t, db, func(tx kv.Tx) (struct{}, error) {
 		q.setData(tx, "b", make([]byte, chunkSize+1))
 		tx.Set(q.Keys.Job.Pack("b"), []byte("\xff"))
+		tx.Clear(q.Keys.Job.Pack("d"))
 		return struct{}{}, nil
 	})
-	for _, id := range []string{"a", "b", "none"} {
+	for _, id := range []string{"a", "b", "d", "none"} {
 		discard(id)
 	}
 	left := must(t, db, func(tx kv.Tx) ([]kv.KeyValue, error) {
@@ -251,7 +252,7 @@ func TestDiscard(t *testing.T) {
 		}
 	}
 	c := must(t, db, func(tx kv.Tx) (Counts, error) { return q.Counts(tx) })
-	if c.Running != 0 || c.Ready != 2 || len(left) == 0 {
+	if c.Running != 0 || c.Ready != 3 || len(left) == 0 {
 		t.Errorf("counted %+v, %d rows left", c, len(left))
 	}
 }

@@ -27,20 +27,25 @@ func (b *bench) mendAll() (left []check.Finding) {
 	return nil
 }
 
-// TestDiscard: a job of which one row cannot be read is removed, whichever that is and whatever the job does, and a
+// TestDiscard: a job of which one row cannot be read, or the first is gone, is removed, whatever the job does, and a
 // repair puts in order what is left. Its document is deleted as any other then, or written again.
 func TestDiscard(t *testing.T) {
 	first := newFullBench(t)
 	pairs := first.db.Pairs()
 	for _, name := range []string{"done", "bad", "crash", "run", "wait", "paused", "held", "ready"} {
 		id := jobID(name)
-		for _, part := range []string{"header", "record", "replication"} {
+		for _, part := range []string{"header", "record", "replication", "gone"} {
 			b := first
 			key := map[string][]byte{
 				"header": b.s.Keys.Jobs.Job.Pack(id), "record": b.s.Keys.Jobs.Job.Pack(id, 0),
-				"replication": b.s.Keys.Spec.Pack(id, 0),
+				"replication": b.s.Keys.Spec.Pack(id, 0), "gone": b.s.Keys.Jobs.Job.Pack(id),
 			}[part]
-			b.do1(func(tx kv.Tx) error { tx.Set(key, []byte(fakefdb.Unreadable)); return nil })
+			b.do1(func(tx kv.Tx) error {
+				if tx.Set(key, []byte(fakefdb.Unreadable)); part == "gone" {
+					tx.Clear(key)
+				}
+				return nil
+			})
 			b.do1(func(tx kv.Tx) error { return Discard(tx, b.s, id) })
 			left := b.mendAll()
 			for _, f := range left {

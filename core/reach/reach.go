@@ -53,6 +53,17 @@ func (p *Policy) Host(host string, port uint16) error {
 	return nil
 }
 
+// Proxied is Host for a connection that a proxy makes. The proxy alone learns the address, so the host must be one that
+// it cannot take for another: names are mapped to ASCII on the way (ｄｂ.test to db.test), and resolvers read numbers as
+// addresses of IPv4 (2130706433, 0x7f.1).
+func (p *Policy) Proxied(host string, port uint16) error {
+	_, is := literal(host)
+	if rules := p.Guarded || len(p.Deny)+len(p.Allow) > 0; rules && !is && !isName(canonical(host)) {
+		return &Refusal{host, proxyRule}
+	}
+	return p.Host(host, port)
+}
+
 // Address checks a connection to an address that host has, or is.
 func (p *Policy) Address(host string, addr netip.Addr, port uint16) error {
 	given := addr.Unmap().WithZone("")
@@ -81,6 +92,8 @@ const (
 	notAllowed = "endpoint_allow has neither the name nor the address"
 	guardRule  = "jobs of users who are no admins are kept away from loopback and link-local addresses; " +
 		"endpoint_allow can name the network"
+	proxyRule = "a proxy may take it for another name, or for an address; write a name in ASCII (xn--...), or an " +
+		"address in its usual form"
 )
 
 // guarded are the networks that Guarded is about.

@@ -159,6 +159,29 @@ func TestOwnServer(t *testing.T) {
 	}
 }
 
+// TestProxied: a proxy is asked for no host that it may take for another one, unless all are allowed. How it is written
+// tells nothing against a usual one.
+func TestProxied(t *testing.T) {
+	for _, p := range []*Policy{{Deny: rules(t, "bad.test")}, {Allow: rules(t, "10.0.0.0/8")}, {Guarded: true}} {
+		for host, usual := range map[string]bool{
+			"ｂａｄ.test": false, "ba\u00add.test": false, "bad.test..": false, "１０.0.0.1": false, "bücher.test": false,
+			"167772161": false, "10.1": false, "012.0.0.1": false, "0x7f.1": false, "0x7F000001": false, "0x": false,
+			"xn--bcher-kva.test": true, "DB_1.Test.": true, "0xa.test": true, "10.0.0.1": true, "10.0.0.1.": true,
+		} {
+			err := p.Proxied(host, 443)
+			if refused := err != nil && strings.Contains(err.Error(), proxyRule); refused == usual {
+				t.Errorf("%+v: %s: %v", p, host, err)
+			}
+			if err := (&Policy{}).Proxied(host, 443); err != nil {
+				t.Errorf("without rules: %v", err)
+			}
+		}
+		if err := p.Proxied("127.0.0.1", 443); (err == nil) != (len(p.Deny) > 0) {
+			t.Errorf("%+v: %v", p, err)
+		}
+	}
+}
+
 // TestDeniedNameOfAnAddress: a connection is refused for the name of its host, too, however that is spelled.
 func TestDeniedNameOfAnAddress(t *testing.T) {
 	p := &Policy{Deny: rules(t, "db.test")}

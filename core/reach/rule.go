@@ -99,7 +99,11 @@ func isName(name string) bool {
 		}
 		last = part
 	}
-	return strings.Trim(last, "0123456789") != ""
+	digits, hex := "0123456789", strings.TrimPrefix(last, "0x")
+	if hex != last {
+		digits += "abcdef"
+	}
+	return strings.Trim(hex, digits) != ""
 }
 
 // String is the rule as ParseRules reads it.
