@@ -235,6 +235,24 @@ func (q *Queue) List(r kv.Reader, p Page) ([]*Job, error) {
 	return list, nil
 }
 
+// IDs reads the ids of all jobs, also of those that cannot be read. It is for queues of few jobs.
+func (k Keys) IDs(r kv.Reader) (list []string, err error) {
+	rows, err := r.GetRange(k.Job.Range(), kv.RangeOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		t, err := k.Job.Unpack(row.Key)
+		if err != nil || len(t) == 0 {
+			return nil, corruptf("job key %x", row.Key)
+		}
+		if id, _ := t[0].(string); len(t) == 1 {
+			list = append(list, id)
+		}
+	}
+	return list, nil
+}
+
 // assemble puts header and data rows together. Unless these are all rows there are, the last job may have
 // more of them behind; then it is left out and its id returned.
 func (q *Queue) assemble(rows []kv.KeyValue, all bool) (page []*Job, rest string, err error) {
