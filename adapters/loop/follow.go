@@ -184,7 +184,7 @@ func (f *Follower) ask(a follow.Ask) {
 		})
 	answer := follow.Answer{ID: a.ID, Result: result}
 	if err != nil {
-		answer = follow.Answer{ID: a.ID, Outcome: follow.OutcomeOf(err), Text: err.Error()}
+		answer = follow.Failed(a.ID, err)
 		if answer.Outcome == follow.StoreDown && f.ctx.Err() == nil {
 			f.Logger.Debug("follow_store_error", "request", a.Request.String(), "error", err)
 		}

@@ -85,7 +85,7 @@ func (m *Meter) FollowNoted(event string) {
 	}
 }
 
-var followErrors = []string{"follow_failed", "follow_states_failed", "follow_lease_lost"}
+var followErrors = []string{"follow_failed", "follow_states_failed", "follow_unreadable", "follow_lease_lost"}
 
 // Families returns the families that couchrelay makes itself. Those of Go and the process are the client library's.
 func (m *Meter) Families() []Family {

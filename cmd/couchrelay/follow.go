@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	corefollow "couchrelay/core/follow"
 	"couchrelay/core/instant"
 	"couchrelay/core/invariant"
+	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/node"
@@ -106,10 +109,19 @@ func followAll(ctx context.Context, s *service, c config.Config) ([]config.Follo
 	store := followStore(s)
 	type outcome struct{ made, gone []string }
 	now := instant.Of(time.Now())
-	done, err := kv.Run(ctx, s.db, func(tx kv.Tx) (o outcome, err error) {
-		o.made, o.gone, err = corefollow.Follow(tx, store, databases, instances, now)
-		return o, err
-	})
+	var done outcome
+	for without := []string(nil); ; {
+		done, err = kv.Run(ctx, s.db, func(tx kv.Tx) (o outcome, err error) {
+			o.made, o.gone, err = corefollow.Follow(tx, store, databases, instances, now, without...)
+			return o, err
+		})
+		e, unreadable := errors.AsType[*jobs.UnreadableError](err)
+		if !unreadable || slices.Contains(without, e.Job) {
+			break
+		}
+		s.logger.Warn("follow_unreadable", "mirror", e.Job, "detail", e.Error())
+		without = append(without, e.Job)
+	}
 	if err != nil {
 		return nil, err
 	}

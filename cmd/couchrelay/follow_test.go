@@ -8,6 +8,7 @@ import (
 
 	"couchrelay/adapters/config"
 	"couchrelay/adapters/web/relay"
+	"couchrelay/core/kv"
 	"couchrelay/core/spec"
 )
 
@@ -115,5 +116,34 @@ func TestFollowWithoutClient(t *testing.T) {
 	mirror, _ := r.call("GET", "couch%2Fjobs%2F_replicator", "")
 	if section != mirror || (err == nil) != (section == 200) {
 		t.Errorf("%v; the section is answered %d, its mirror %d", err, section, mirror)
+	}
+}
+
+// TestFollowUnreadable: a service starts though a job that follows a database cannot be read, says so, and follows the
+// other databases.
+func TestFollowUnreadable(t *testing.T) {
+	r := newRig(t)
+	r.stop()
+	for _, name := range []string{"jobs", "more"} {
+		if err := request("PUT", r.source.url+name, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := config.Default()
+	c.Follow["couch"] = config.Follow{URL: spec.Hide(r.source.url), Databases: []string{"jobs", "more"}}
+	r.start(c)
+	key := followStore(r.svc).Keys.Jobs.Job.Pack("couch/jobs/_replicator", int64(0))
+	err := kv.Do(t.Context(), r.svc.db, func(tx kv.Tx) error { tx.Set(key, []byte("{")); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.stop()
+	if err := request("PUT", r.source.url+"more/bad", object{"source": 1}, nil); err != nil {
+		t.Fatal(err)
+	}
+	r.start(c)
+	r.await("the document", func() bool { return r.source.read(t, "more/bad")["_replication_state"] == "failed" })
+	if log := r.log.String(); !strings.Contains(log, "follow_unreadable") {
+		t.Error(log)
 	}
 }

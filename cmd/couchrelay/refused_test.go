@@ -143,10 +143,11 @@ func TestRefusedFromTerminal(t *testing.T) {
 	r := newRig(t)
 	r.fill(20)
 	target := newValidator(t, r.target.url)
+	name := "/copy"
 	run := func(line ...string) (printed string, err error) {
 		t.Helper()
 		var c commands
-		ctx, err := newParser(&c, func(int) {}).Parse(append(line, r.source.url+"db", target.URL+"/copy"))
+		ctx, err := newParser(&c, func(int) {}).Parse(append(line, r.source.url+"db", target.URL+name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +169,18 @@ func TestRefusedFromTerminal(t *testing.T) {
 	if printed, err := run("replicate"); err != nil || !strings.Contains(printed, before) {
 		t.Errorf("the second run: %v, %s", err, printed)
 	}
+	name = "/retry"
+	for _, line := range [][]string{{"--create-target"}, nil} {
+		printed, err := run(append([]string{"replicate", "--on-refusal", "retry"}, line...)...)
+		if err == nil || strings.Contains(printed, before) {
+			t.Errorf("%v with retry: %v, %s", line, err, printed)
+		}
+	}
 	target.corrected.Store(true)
+	if printed, err := run("replicate", "--on-refusal", "retry"); err != nil || strings.Contains(printed, before) {
+		t.Errorf("the last run with retry: %v, %s", err, printed)
+	}
+	name = "/copy"
 	if printed, err := run("verify", "--repair"); err != nil {
 		t.Errorf("the repair: %v, %s", err, printed)
 	}

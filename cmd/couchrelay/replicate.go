@@ -59,7 +59,8 @@ type replicateCommand struct {
 func (replicateCommand) Help() string {
 	return "Copies what the target lacks, with a bar on a terminal, and ends when nothing is left to copy. A later " +
 		"call goes on from the checkpoint of this one, on any machine, and does not read again what the target " +
-		"refused. For replications that stay, run the service." +
+		"refused; after a call with --on-refusal retry it reads everything again, and copies what is missing. For " +
+		"replications that stay, run the service." +
 		examples("Copy a database, which is made if it is missing:",
 			"couchrelay replicate http://db1:5984/orders http://adm:secret@db2:5984/orders --create-target",
 			"Copy some documents only:",

@@ -46,8 +46,9 @@ var sentences = map[string]string{
 	"remote_timeout":        "The longest wait for an answer, such as 90s or 2m.",
 	"opening_local_config":  "What requests have set, for --store, where serve has this flag.",
 	"replicate_compression": "Whether documents travel to the target compressed: auto while that is faster.",
-	"replicate_on_refusal":  "What to do with documents that the target refuses.",
-	"replicate_since_seq":   "Start behind this update sequence of the source, if there is no checkpoint.",
+	"replicate_on_refusal": "What to do with documents that the target refuses: skip leaves them out, fail ends at " +
+		"the first, retry tries them again, and has later calls do so.",
+	"replicate_since_seq": "Start behind this update sequence of the source, if there is no checkpoint.",
 	"replicate_uuid": "Server uuid that goes into the replication id; that of a CouchDB server continues its " +
 		"checkpoints.",
 	"replicate_workers": "How many batches of changes are in flight at once; if not told, 4 at the servers, and more " +

@@ -26,6 +26,8 @@ type (
 		Result  Result // if Committed
 		Outcome Outcome
 		Text    string // of the error, for people
+		// Unreadable is the job of which a row could not be read, if that is the error.
+		Unreadable string
 	}
 	// Reply answers a Call.
 	Reply struct {
@@ -104,8 +106,8 @@ type (
 	Close struct{ Run uint64 }
 	// Note is something that operators want to know.
 	Note struct {
-		// What is follow_started, follow_current, follow_reread, follow_failed, follow_states_failed or
-		// follow_lease_lost.
+		// What is follow_started, follow_current, follow_reread, follow_failed, follow_states_failed, follow_unreadable
+		// or follow_lease_lost.
 		What  string
 		Job   string
 		Error string // in one word, as errors of replications; empty for none
@@ -139,7 +141,7 @@ func (Exit) String() string { return "exit" }
 
 // Warns reports whether a note is a warning.
 func (e Note) Warns() bool {
-	return slices.Contains([]string{"follow_failed", "follow_states_failed"}, e.What)
+	return slices.Contains([]string{"follow_failed", "follow_states_failed", "follow_unreadable"}, e.What)
 }
 
 const (
@@ -150,6 +152,8 @@ const (
 	scanEvery = ActivityTimeout / 4
 	// pollEvery is between two looks at jobs that nobody runs.
 	pollEvery = 3 * time.Second
+	// passFor is how long a job is passed over that could not be read.
+	passFor = time.Minute
 	// lookEvery is between two looks at states in the mirror while it does not change: a watch may be lost. After a
 	// change the next look comes at once, but lookPause after the last one.
 	lookEvery = 30 * time.Second

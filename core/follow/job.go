@@ -66,7 +66,7 @@ func (j *Job) encode() []byte {
 func decodeJob(j *jobs.Job) (*Job, error) {
 	var data Job
 	if err := json.Decode(j.Data, &data); err != nil {
-		return nil, fmt.Errorf("follow job %q: %w", j.ID, err)
+		return nil, fmt.Errorf("%w: follow job %q: %w", jobs.ErrCorrupt, j.ID, err)
 	}
 	return &data, nil
 }
@@ -145,7 +145,7 @@ func (k Keys) row(tx kv.Tx, job, id string) (*row, error) {
 	var r row
 	err = tuple.Subspace(nil).Scan(value, &r.Rev, &r.Digest, &r.State, &r.Sent, &r.Was, &r.Epoch, &r.Over)
 	if err != nil {
-		return nil, fmt.Errorf("row of document %q of follow job %q: %w", id, job, err)
+		return nil, fmt.Errorf("%w: row of document %q of follow job %q: %w", jobs.ErrCorrupt, id, job, err)
 	}
 	return &r, nil
 }
@@ -223,35 +223,42 @@ func withState(raw []byte, members []ejson.Member) ([]byte, error) {
 
 // Follow makes the jobs and mirrors of databases, and removes those of all others: the configuration that was read
 // last counts. It may be repeated. instances are new, one for each database. It returns the names of the mirrors that
-// it made and removed.
-func Follow(tx kv.Tx, s *Store, list []Database, instances []tuple.UUID, now instant.Time) (
+// it made and removed. It fails with a jobs.UnreadableError if a job cannot be read. The jobs in without stay as they
+// are.
+func Follow(tx kv.Tx, s *Store, list []Database, instances []tuple.UUID, now instant.Time, without ...string) (
 	made, gone []string, err error,
 ) {
-	wanted := map[string]bool{}
+	kept := map[string]bool{}
+	for _, id := range without {
+		kept[id] = true
+	}
 	for i, d := range list {
-		wanted[d.ID()] = true
+		if kept[d.ID()] {
+			continue
+		}
+		kept[d.ID()] = true
 		changed, err := s.add(tx, d, instances[i], now)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, jobs.OfJob(d.ID(), err)
 		}
 		if changed {
 			made = append(made, d.ID())
 		}
 	}
-	for after := ""; ; {
-		page, err := s.Queue.List(tx, jobs.Page{After: after, Limit: MaxDatabases})
-		if err != nil || len(page) == 0 {
-			return made, gone, err
+	ids, err := s.Keys.Jobs.IDs(tx)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, id := range ids {
+		if kept[id] {
+			continue
 		}
-		for _, j := range page {
-			if after = j.ID; !wanted[j.ID] {
-				gone = append(gone, j.ID)
-				if err := s.remove(tx, j.ID); err != nil {
-					return nil, nil, err
-				}
-			}
+		gone = append(gone, id)
+		if err := s.remove(tx, id); err != nil {
+			return nil, nil, jobs.OfJob(id, err)
 		}
 	}
+	return made, gone, nil
 }
 
 // add makes the job of a database unless there is one as the configuration has it.

@@ -22,7 +22,20 @@ type Result interface{ result() }
 
 // Perform carries a request out in a transaction. now is the wall clock when the request was begun.
 func Perform(tx kv.Tx, s *Store, q Request, now instant.Time) (Result, error) {
-	return q.perform(tx, s, now)
+	result, err := q.perform(tx, s, now)
+	if q, is := q.(interface{ job() string }); is {
+		err = jobs.OfJob(q.job(), err)
+	}
+	return result, err
+}
+
+// Failed tells the worker that the transaction of a request ended with an error.
+func Failed(id uint64, err error) Answer {
+	a := Answer{ID: id, Outcome: OutcomeOf(err), Text: err.Error()}
+	if e, is := errors.AsType[*jobs.UnreadableError](err); is {
+		a.Unreadable = e.Job
+	}
+	return a
 }
 
 // Outcome is how the transaction of a request ended.
@@ -63,15 +76,17 @@ type (
 	// Expire gives the jobs of a worker back that sent no heartbeat after Beat, or of one that is gone for sure
 	// (nil). It answers Expired.
 	Expire struct {
-		Worker string
-		Beat   *[10]byte
+		Worker  string
+		Beat    *[10]byte
+		Without []string // jobs that the worker could not read
 	}
 	// Accept takes jobs of the databases that the worker follows (their ids, sorted). It answers Accepted.
 	Accept struct {
-		Worker string
-		Batch  uint64
-		Max    int
-		Known  []string
+		Worker  string
+		Batch   uint64
+		Max     int
+		Known   []string
+		Without []string // jobs that the worker could not read
 	}
 	// Release gives a job back, to run again after Wait. If its run ended with an Error, that is stored with Errors,
 	// the number of failures in a row. If the run ended in order, Error is empty, and the stored error stays.
@@ -110,6 +125,8 @@ func (h Held) String() string {
 	return fmt.Sprintf("%s under %s/%d", h.ID, h.Lock.Worker, h.Lock.Batch)
 }
 
+func (h Held) job() string { return h.ID }
+
 func (Done) result()     {}
 func (Watched) result()  {}
 func (Expired) result()  {}
@@ -139,21 +156,21 @@ func (Watch) perform(tx kv.Tx, s *Store, _ instant.Time) (Result, error) {
 }
 
 func (q Expire) perform(tx kv.Tx, s *Store, _ instant.Time) (Result, error) {
-	whole, err := s.Queue.Expire(tx, q.Worker, q.Beat, MaxDatabases)
+	whole, err := s.Queue.Expire(tx, q.Worker, q.Beat, MaxDatabases, q.Without...)
 	return Expired{whole}, err
 }
 
 // perform also makes jobs ready whose back-off is over.
 func (q Accept) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
-	if _, _, err := s.Queue.Promote(tx, now, MaxDatabases); err != nil {
+	if _, _, err := s.Queue.Promote(tx, now, MaxDatabases, q.Without...); err != nil {
 		return nil, err
 	}
 	// Due times that are further away come of a clock that was wrong.
-	if _, err := s.Queue.Recall(tx, now.Add(2*pauses.Max), MaxDatabases); err != nil {
+	if _, err := s.Queue.Recall(tx, now.Add(2*pauses.Max), MaxDatabases, q.Without...); err != nil {
 		return nil, err
 	}
 	demand := jobs.Demand{Batch: q.Batch, Max: q.Max, Window: q.Max}
-	taken, err := s.Queue.Accept(tx, q.Worker, demand, only(q.Known))
+	taken, err := s.Queue.Accept(tx, q.Worker, demand, q)
 	if err != nil {
 		return nil, err
 	}
@@ -161,21 +178,21 @@ func (q Accept) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
 	for _, j := range taken.Jobs {
 		data, err := decodeJob(j)
 		if err != nil {
-			return nil, err
+			return nil, jobs.OfJob(j.ID, err)
 		}
 		got.Jobs = append(got.Jobs, Taken{Held{j.ID, j.Lock}, *data})
 	}
 	return got, nil
 }
 
-// only is the judge of a worker that takes these jobs alone.
-type only []string
-
 // Passes is jobs.Judge's.
-func (o only) Passes(id string) bool { _, known := slices.BinarySearch(o, id); return !known }
+func (q Accept) Passes(id string) bool {
+	_, known := slices.BinarySearch(q.Known, id)
+	return !known || slices.Contains(q.Without, id)
+}
 
 // Judge is jobs.Judge's.
-func (only) Judge(*jobs.Job) (jobs.Verdict, error) { return jobs.Verdict{}, nil }
+func (Accept) Judge(*jobs.Job) (jobs.Verdict, error) { return jobs.Verdict{}, nil }
 
 func (q Release) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
 	_, data, err := q.read(tx, s)

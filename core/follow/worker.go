@@ -44,6 +44,7 @@ type Worker struct {
 	asks    []*ask
 	lastAsk uint64
 	batch   uint64
+	passed  []passed
 	runs    []*run
 	lastRun uint64
 }
@@ -82,6 +83,12 @@ type other struct {
 	name   string
 	beat   [10]byte
 	silent time.Duration // for how long this worker has seen that beat
+}
+
+// passed is a job that requests leave as it is for a while, since it could not be read.
+type passed struct {
+	id    string
+	until instant.Time
 }
 
 // New prepares a worker.
@@ -200,7 +207,7 @@ func (w *Worker) advance() {
 	}
 	for _, a := range w.asks {
 		if a.again != 0 && a.again <= w.now {
-			a.again, a.sent = 0, w.now
+			a.req, a.again, a.sent = w.renewed(a.req), 0, w.now
 			w.do(Ask{a.id, a.req})
 		}
 	}
@@ -236,7 +243,7 @@ func (w *Worker) keep() {
 	}
 	accepting := w.asking(func(q Request) bool { _, is := q.(Accept); return is })
 	if free := w.free(); len(free) > 0 && !accepting && w.due(&w.poll, pollEvery) {
-		w.ask(nil, Accept{Worker: w.name, Batch: w.batch, Max: len(free), Known: free})
+		w.ask(nil, Accept{Worker: w.name, Batch: w.batch, Max: len(free), Known: free, Without: w.without()})
 	}
 }
 
@@ -274,7 +281,20 @@ func (w *Worker) answer(e Answer) {
 		return
 	}
 	a := w.asks[i]
+	if q, is := a.req.(Accept); is && e.Unreadable != "" && slices.Contains(q.Without, e.Unreadable) {
+		// Reached: a followed database that was taken cannot be read
+		w.loseLease("one of the jobs that it has taken cannot be read") // each repetition would have to read it
+		return
+	}
 	if e.Outcome == StoreDown {
+		if w.passOver(e) {
+			a.fails = 0
+		}
+		if e.Unreadable != "" && a.run != nil && w.draining {
+			// Reached: a worker leaves while a job cannot be read
+			a.run.drop() // it goes back with the lease
+			return
+		}
 		a.fails++
 		a.again = w.now.Add(w.jitter(min(500*time.Millisecond<<min(a.fails, 6), 10*time.Second)))
 		return
@@ -290,6 +310,39 @@ func (w *Worker) answer(e Answer) {
 	case e.Outcome == Committed:
 		w.answered(a, e.Result)
 	}
+}
+
+// passOver has requests leave out a job of which one could not read a row: it would keep all others from being moved.
+// Operators are told, each time that it is looked at again.
+func (w *Worker) passOver(e Answer) bool {
+	if e.Unreadable == "" || slices.Contains(w.without(), e.Unreadable) {
+		return false
+	}
+	w.passed = append(w.passed, passed{e.Unreadable, w.now.Add(passFor)})
+	w.note("follow_unreadable", e.Unreadable, "", e.Text)
+	return true
+}
+
+// without are the jobs that are passed over.
+func (w *Worker) without() (ids []string) {
+	w.passed = slices.DeleteFunc(w.passed, func(p passed) bool { return p.until <= w.now })
+	for _, p := range w.passed {
+		ids = append(ids, p.id)
+	}
+	return ids
+}
+
+// renewed is a request that is repeated, without the jobs that could not be read.
+func (w *Worker) renewed(q Request) Request {
+	switch q := q.(type) {
+	case Accept:
+		q.Without = w.without()
+		return q
+	case Expire:
+		q.Without = w.without()
+		return q
+	}
+	return q
 }
 
 // answered acts on the answer to a request of the worker itself.

@@ -201,9 +201,9 @@ func (k *worker) perform(a follow.Ask) {
 	result, err := kv.Run(context.Background(), k.w.db, func(tx kv.Tx) (follow.Result, error) {
 		return follow.Perform(tx, k.w.store, a.Request, k.w.now)
 	})
-	answer := follow.Answer{ID: a.ID, Result: result, Outcome: follow.OutcomeOf(err)}
+	answer := follow.Answer{ID: a.ID, Result: result}
 	if err != nil {
-		answer.Text = err.Error()
+		answer = follow.Failed(a.ID, err)
 	}
 	if k.w.done != nil && k.w.done(a.Request) {
 		answer = follow.Answer{ID: a.ID, Outcome: follow.StoreDown, Text: "lost"}

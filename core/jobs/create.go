@@ -199,6 +199,8 @@ type Page struct {
 	From   string // only ids from it on
 	After  string // only ids behind it, instead of From
 	Limit  int    // at most so many jobs
+	// Without are jobs that could not be read. Of these the list has the ids alone.
+	Without []string
 }
 
 // List reads jobs in the order of their ids. Give a snapshot reader and small limits: a long list is
@@ -218,14 +220,16 @@ func (q *Queue) List(r kv.Reader, p Page) ([]*Job, error) {
 		if err != nil {
 			return nil, err
 		}
-		page, rest, err := q.assemble(rows, len(rows) < 2*want)
+		page, rest, err := q.assemble(rows, len(rows) < 2*want, p.Without)
 		if err != nil {
 			return nil, err
 		}
 		if len(rows) > 0 && len(page) == 0 { // one job with more chunks than the page
-			j, err := q.Get(r, rest)
-			if err != nil {
-				return nil, err
+			j := &Job{ID: rest}
+			if !slices.Contains(p.Without, rest) {
+				if j, err = q.Get(r, rest); err != nil {
+					return nil, OfJob(rest, err)
+				}
 			}
 			page = []*Job{j}
 		}
@@ -238,9 +242,27 @@ func (q *Queue) List(r kv.Reader, p Page) ([]*Job, error) {
 	return list, nil
 }
 
+// IDs reads the ids of all jobs, also of those that cannot be read. It is for queues of few jobs.
+func (k Keys) IDs(r kv.Reader) (list []string, err error) {
+	rows, err := r.GetRange(k.Job.Range(), kv.RangeOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		t, err := k.Job.Unpack(row.Key)
+		if err != nil || len(t) == 0 {
+			return nil, corruptf("job key %x", row.Key)
+		}
+		if id, _ := t[0].(string); len(t) == 1 {
+			list = append(list, id)
+		}
+	}
+	return list, nil
+}
+
 // assemble puts header and data rows together. Unless these are all rows there are, the last job may have
 // more of them behind; then it is left out and its id returned.
-func (q *Queue) assemble(rows []kv.KeyValue, all bool) (page []*Job, rest string, err error) {
+func (q *Queue) assemble(rows []kv.KeyValue, all bool, without []string) (page []*Job, rest string, err error) {
 	var last *Job
 	for _, row := range rows {
 		t, err := q.Keys.Job.Unpack(row.Key)
@@ -249,14 +271,16 @@ func (q *Queue) assemble(rows []kv.KeyValue, all bool) (page []*Job, rest string
 		}
 		id, _ := t[0].(string)
 		if len(t) == 1 {
-			if last, err = decodeHeader(id, row.Value); err != nil {
-				return nil, "", err
+			if last = (&Job{ID: id}); !slices.Contains(without, id) {
+				if last, err = decodeHeader(id, row.Value); err != nil {
+					return nil, "", OfJob(id, err)
+				}
 			}
 			page = append(page, last)
 			continue
 		}
 		if last == nil || last.ID != id {
-			return nil, "", corruptf("data of job %q without its header", id)
+			return nil, "", OfJob(id, corruptf("data of job %q without its header", id))
 		}
 		last.Data = append(last.Data, row.Value...)
 	}

@@ -78,16 +78,15 @@ func SweepPause(took time.Duration) time.Duration {
 
 // SweepDropped removes up to limit jobs of deleted databases. It begins with running jobs, so that their runs
 // end soon, and goes on with those that stand first among ready jobs, which accepts have to pass over; in both it looks
-// for all deleted databases, and then it empties the first one. It reports whether no deleted database is left.
-func (s *Store) SweepDropped(tx kv.Tx, limit int) (done bool, err error) {
-	rows, err := tx.GetRange(s.Keys.Dropped.Range(), kv.RangeOptions{Limit: 1})
+// for all deleted databases, and then it empties the first one. It fails with a jobs.UnreadableError if a job cannot be
+// read. The jobs in without stay, and so do the notes of their databases, while others are emptied. It reports whether
+// nothing is left that it could remove.
+func (s *Store) SweepDropped(tx kv.Tx, limit int, without ...string) (done bool, err error) {
+	rows, err := tx.GetRange(s.Keys.Dropped.Range(), kv.RangeOptions{Limit: 1 + len(without)})
 	if err != nil || len(rows) == 0 {
 		return err == nil, err
 	}
-	d := dropping{s: s, tx: tx, limit: limit}
-	if err := s.Keys.Dropped.Scan(rows[0].Key, &d.prefix); err != nil {
-		return false, err
-	}
+	d := dropping{s: s, tx: tx, limit: limit, without: without}
 	if d.all, err = s.Keys.DroppedDBs(tx.Snapshot()); err != nil {
 		return false, err
 	}
@@ -106,28 +105,40 @@ func (s *Store) SweepDropped(tx kv.Tx, limit int) (done bool, err error) {
 	if err := d.first(); err != nil {
 		return false, err
 	}
-	more, err := d.byID()
-	if err != nil {
-		return false, err
+	for _, row := range rows {
+		var prefix string
+		if err := s.Keys.Dropped.Scan(row.Key, &prefix); err != nil {
+			return false, err
+		}
+		more, left, err := d.byID(prefix)
+		switch {
+		case err != nil:
+			return false, err
+		case more:
+			tx.Set(rows[0].Key, []byte{(batches + 1) % dropLook})
+			return false, nil
+		case !left:
+			tx.Clear(row.Key)
+			tx.ClearRange(s.Keys.Tally.Sub(prefix).Range())
+			return false, nil
+		}
+		// Reached: a job of a deleted database cannot be read
 	}
-	if more {
-		tx.Set(rows[0].Key, []byte{(batches + 1) % dropLook})
-	} else {
-		tx.Clear(rows[0].Key)
-		tx.ClearRange(s.Keys.Tally.Sub(d.prefix).Range())
-	}
-	return false, nil
+	return true, nil
 }
 
 // dropping is a batch of removals.
 type dropping struct {
-	s      *Store
-	tx     kv.Tx
-	all    Dropped
-	prefix string // of the ids of the jobs of the first one
-	limit  int    // of jobs that may still be removed
-	size   int    // bytes read and written
+	s       *Store
+	tx      kv.Tx
+	all     Dropped
+	limit   int      // of jobs that may still be removed
+	size    int      // bytes read and written
+	without []string // jobs that could not be read
 }
+
+// drops reports whether a job is to be removed.
+func (d *dropping) drops(id string) bool { return d.all.Has(id) && !slices.Contains(d.without, id) }
 
 func (d *dropping) full() bool { return d.limit <= 0 || d.size >= dropBytes }
 
@@ -145,7 +156,7 @@ func (d *dropping) running() error {
 		if err := owned.Scan(row.Key, &lock.Worker, &lock.Batch, &id); err != nil {
 			return err
 		}
-		if d.all.Has(id) {
+		if d.drops(id) {
 			ids = append(ids, id)
 		}
 	}
@@ -163,7 +174,7 @@ func (d *dropping) first() error {
 	}
 	var ids []string
 	for _, row := range rows {
-		if id := string(row.Value); d.all.Has(id) {
+		if id := string(row.Value); d.drops(id) {
 			ids = append(ids, id)
 		}
 	}
@@ -185,7 +196,7 @@ func (d *dropping) removeAll(ids []string) error {
 		for _, id := range page {
 			j, err := d.s.Jobs.Get(d.tx, id)
 			if err != nil {
-				return err
+				return jobs.OfJob(id, err)
 			}
 			list = append(list, j)
 		}
@@ -196,19 +207,22 @@ func (d *dropping) removeAll(ids []string) error {
 	return nil
 }
 
-// byID removes jobs of the first database in the order of their ids, and reports whether there are more.
-func (d *dropping) byID() (more bool, err error) {
+// byID removes jobs of a database in the order of their ids. It reports whether there are more, or if not, whether any
+// are left that could not be read.
+func (d *dropping) byID(prefix string) (more, left bool, err error) {
 	for !d.full() {
 		page := min(d.limit, dropPage)
-		list, err := d.s.Jobs.List(d.tx, jobs.Page{Prefix: d.prefix, Limit: page})
+		list, err := d.s.Jobs.List(d.tx, jobs.Page{Prefix: prefix, Limit: page + len(d.without), Without: d.without})
 		if err != nil {
-			return false, err
+			return false, false, err
 		}
-		if err := d.remove(list); err != nil || len(list) < page {
-			return false, err
+		n := len(list)
+		list = slices.DeleteFunc(list, func(j *jobs.Job) bool { return slices.Contains(d.without, j.ID) })
+		if err := d.remove(list[:min(len(list), page)]); err != nil || len(list) < page {
+			return false, len(list) < n, err
 		}
 	}
-	return true, nil
+	return true, false, nil
 }
 
 // remove removes jobs that were read, of which some may be nil. Their claims take one round trip.
@@ -220,7 +234,7 @@ func (d *dropping) remove(list []*jobs.Job) error {
 		}
 		rec, err := decodeRecord(j)
 		if err != nil {
-			return err
+			return jobs.OfJob(j.ID, err)
 		}
 		claims = append(claims, d.s.Keys.Claim.Pack(rec.RepID))
 	}
@@ -231,7 +245,7 @@ func (d *dropping) remove(list []*jobs.Job) error {
 		}
 		// Reached: a job of a deleted database is removed
 		if err := d.s.remove(d.tx, j.ID); err != nil {
-			return err
+			return jobs.OfJob(j.ID, err)
 		}
 		d.limit--
 		d.size += 5<<10 + 160*len(j.ID) + len(j.Data) // the keys hold the id many times

@@ -229,8 +229,8 @@ func (h Owned) held() error {
 	return err
 }
 
-// retryRefused has all listed documents of a job tried again at once, or as soon as the job runs, unless the job
-// fails at refused documents. It reports whether there are any, and this is a new demand.
+// retryRefused has all listed documents of a job tried again at once, or as soon as the job runs. It reports whether
+// there are any, and this is a new demand.
 func (o Operator) retryRefused(jobID string, rec *Record) (bool, error) {
 	if rec.Listed() == 0 {
 		return false, nil

@@ -1,18 +1,20 @@
 package jobstore
 
 import (
+	"slices"
 	"time"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 )
 
 // expireTransient removes up to limit finished jobs of requests whose time to be kept is over. It returns
 // how many rows of the index it looked at. A row that fits no job, which only a damaged store has, goes alone.
-func (s *Store) expireTransient(tx kv.Tx, now instant.Time, limit int) (int, error) {
+func (s *Store) expireTransient(tx kv.Tx, now instant.Time, limit int, without ...string) (looked int, err error) {
 	due := s.Keys.Expire.Range()
 	due.End = s.Keys.Expire.Pack(int64(now) + 1)
-	rows, err := tx.GetRange(due, kv.RangeOptions{Limit: limit})
+	rows, err := tx.GetRange(due, kv.RangeOptions{Limit: limit + len(without)})
 	if err != nil {
 		return 0, err
 	}
@@ -22,18 +24,20 @@ func (s *Store) expireTransient(tx kv.Tx, now instant.Time, limit int) (int, err
 		if err := s.Keys.Expire.Scan(row.Key, &at, &jobID); err != nil {
 			return 0, err
 		}
+		if slices.Contains(without, jobID) {
+			continue
+		}
+		looked++
 		tx.Clear(row.Key)
 		rec, err := s.Record(tx, jobID)
-		if err != nil {
-			return 0, err
+		if err == nil && rec != nil && rec.Expires == instant.Time(at) {
+			err = s.remove(tx, jobID)
 		}
-		if rec != nil && rec.Expires == instant.Time(at) {
-			if err := s.remove(tx, jobID); err != nil {
-				return 0, err
-			}
+		if err != nil {
+			return 0, jobs.OfJob(jobID, err)
 		}
 	}
-	return len(rows), nil
+	return looked, nil
 }
 
 // uploadAge is how long an attachment's upload may make no progress before it counts as abandoned.
@@ -44,9 +48,10 @@ const accountRows = 10
 
 // Sweep removes rows that nothing needs any more: finished jobs of old requests and abandoned uploads, up to
 // limit of each, and up to drop jobs of deleted databases (SweepDropped). It reports whether nothing is left to
-// remove; then it has looked at some rows of accounts, too, which it does in turn (sweepAccounts).
-func (s *Store) Sweep(tx kv.Tx, now instant.Time, limit, drop int) (done bool, err error) {
-	expired, err := s.expireTransient(tx, now, limit)
+// remove; then it has looked at some rows of accounts, too, which it does in turn (sweepAccounts). Of jobs that cannot
+// be read it does as SweepDropped.
+func (s *Store) Sweep(tx kv.Tx, now instant.Time, limit, drop int, without ...string) (done bool, err error) {
+	expired, err := s.expireTransient(tx, now, limit, without...)
 	if err != nil {
 		return false, err
 	}
@@ -54,7 +59,7 @@ func (s *Store) Sweep(tx kv.Tx, now instant.Time, limit, drop int) (done bool, e
 	if err != nil {
 		return false, err
 	}
-	done, err = s.SweepDropped(tx, drop)
+	done, err = s.SweepDropped(tx, drop, without...)
 	if done = done && expired < limit && uploads < limit; err != nil || !done {
 		return false, err
 	}

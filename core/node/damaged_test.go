@@ -13,6 +13,7 @@ import (
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
+	"couchrelay/core/spec"
 	"couchrelay/sim/fakefdb/damaged"
 )
 
@@ -124,4 +125,77 @@ func TestUnreadableResume(t *testing.T) {
 		t.Errorf("%d jobs run once all can be read, want %d; %v", n.Running(), some+1, n.texts)
 	}
 	w.audit()
+}
+
+// TestUnreadableSweep: a job of a deleted database of which a row cannot be read keeps no others from being removed, of
+// its database, of another one and of requests, and neither does the job of a request. They go once they can be read.
+func TestUnreadableSweep(t *testing.T) {
+	for _, part := range [][]any{nil, {int64(0)}} {
+		w := newWorld(t)
+		w.putMany(5, true)
+		var list []string
+		w.do(func(tx kv.Tx) error {
+			list = nil
+			for i := range 4 {
+				body := fmt.Sprintf(`{"source":"http://h/x%d","target":"http://h/b"}`, i)
+				rep, err := spec.ParseRequest([]byte(body), w.s.Config.Parse)
+				if err != nil {
+					return err
+				}
+				id, err := w.s.Replicate(tx, rep, "", w.now)
+				if list = append(list, id); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		d := w.start("n", nil)
+		w.pass(time.Minute)
+		for _, r := range slices.Clone(d.runs) {
+			if slices.Contains(list, r.held.JobID) {
+				d.endRun(r.id, replication.Completed)
+			}
+		}
+		d.paused = true
+		keys := [][]byte{
+			w.rowOf("r000", part...), w.rowOf("r003", part...),
+			w.s.Keys.Jobs.Job.Pack(append([]any{list[1]}, part...)...),
+		}
+		was := make([][]byte, len(keys))
+		for i, key := range keys {
+			was[i] = w.damage(key, []byte{0xff})
+		}
+		w.do(func(tx kv.Tx) error {
+			w.s.Drop(tx, tuple.UUID{1})
+			return w.s.Docs.Delete(tx, "_replicator", tuple.UUID{1})
+		})
+		w.now = w.now.Add(w.s.Config.TransientMaxAge)
+		left := func() (n int) {
+			w.do(func(tx kv.Tx) error {
+				ids, err := w.s.Keys.Jobs.IDs(tx)
+				n = len(ids)
+				return err
+			})
+			return n
+		}
+		other := w.start("other", nil)
+		w.pass(10 * time.Minute)
+		if n := left(); n != len(keys) {
+			t.Errorf("%v: %d jobs are left, want %d; %v", part, n, len(keys), other.texts)
+		}
+		for i, key := range keys {
+			w.damage(key, was[i])
+		}
+		w.pass(10 * time.Minute)
+		if n := left(); n != 0 {
+			t.Errorf("%v: %d jobs are left once all can be read", part, n)
+		}
+		w.do(func(tx kv.Tx) error {
+			if list, err := w.s.Keys.DroppedDBs(tx); err != nil || len(list) > 0 {
+				t.Errorf("%v: left are %v: %v", part, list, err)
+			}
+			return nil
+		})
+		w.audit()
+	}
 }

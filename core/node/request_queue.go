@@ -93,18 +93,21 @@ type Sweep struct {
 	Limit int
 	// Drop is the most jobs of deleted databases that are removed at once, 1 or more. Each attempt has half as
 	// many as the one before: a batch that is too large or too slow for the store would fail for ever.
-	Drop int
+	Drop    int
+	Without []string `eventlog:"omitzero"` // jobs that the node could not read
 }
 
 func (Sweep) String() string { return "sweep" }
 
-func (q Sweep) renew(*Node) Request { return Sweep{Limit: q.Limit, Drop: max(1, q.Drop/2)} }
+func (q Sweep) renew(n *Node) Request {
+	return Sweep{Limit: q.Limit, Drop: max(1, q.Drop/2), Without: slices.Clone(n.unreadable)}
+}
 
 func (q Sweep) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
 	if err := forget(tx, s, now); err != nil {
 		return nil, err
 	}
-	done, err := s.Sweep(tx, now, q.Limit, q.Drop)
+	done, err := s.Sweep(tx, now, q.Limit, q.Drop, q.Without...)
 	if err != nil || !done {
 		return Progressed{done}, err
 	}

@@ -100,7 +100,7 @@ Expire Worker Beat Limit By Without: expire
 Accept Worker Node Demand Without: accept 0 as /0
 Resume Held: resume  under /0
 Promote Limit Without: promote
-Sweep Limit Drop: sweep
+Sweep Limit Drop Without: sweep
 Survey First Accounts Behind: survey
 Charge Charges: charge []
 Tune Seen HalfLife: tune half-life to 0s

@@ -30,7 +30,7 @@ type docCopy struct {
 }
 
 func (p *pipeline) copyDoc(b *batch, op peer.CopyDoc) {
-	c := &docCopy{pipeline: p, batch: b, asked: op.Revs, call: &call{op: op, held: true, brief: b.retries}}
+	c := &docCopy{pipeline: p, batch: b, asked: op.Revs, call: &call{op: op, held: true, brief: p.spares(b)}}
 	c.call.absorb, c.call.then = c.absorb, c.onCopied
 	p.issue(c.call)
 }
@@ -177,8 +177,12 @@ func (p *Plan) lenient() bool { return p.Crashes >= lenientAfter && p.OnRefusal 
 // it fails for this document alone, as the target has taken others since the first failure.
 func (c *docCopy) leaves() bool {
 	alone := c.plan.lenient() && c.info.DocsWritten > c.written && c.hasRoom()
-	return (c.batch.retries || alone) && !c.stopping
+	return (c.spares(c.batch) || alone) && !c.stopping
 }
+
+// spares reports whether copies of a batch that fail end no run, as they are listed. Under on_refusal fail nothing is
+// left listed.
+func (p *pipeline) spares(b *batch) bool { return b.retries && p.plan.OnRefusal != spec.FailRefused }
 
 // hasRoom reports whether the list has a place for what the copy may leave out.
 func (c *docCopy) hasRoom() bool {
@@ -257,7 +261,7 @@ func (c *docCopy) overcome(op peer.CopyDoc, o *peer.Refusal) {
 		c.again(c.call, 0)
 	case c.grantRetry(c.call, f):
 		c.call.failure = f
-	case c.batch.retries, c.leaves():
+	case c.spares(c.batch), c.leaves():
 		c.leave(Finding{Refusal: *o, Failed: true})
 	default:
 		c.crash(Trouble{

@@ -378,9 +378,7 @@ func (f *refusals) compared(missing []peer.DocMissing) {
 // soon, so that there are few passes; it leaves the others for a later one.
 func (f *refusals) tries(d Listed) bool {
 	switch pause := refusedPause(d.Attempts); {
-	case f.plan.OnRefusal == spec.FailRefused:
-		return false
-	case d.Asked:
+	case d.Asked, f.plan.OnRefusal == spec.FailRefused: // under fail what another policy had listed must not stay so
 		return true
 	case !f.again(d.Failed):
 		return false

@@ -213,13 +213,15 @@ func (p *parser) value(name string) jsontext.Value {
 }
 
 // sinceSeq reads where to begin: a sequence in the form in which the source's server gives it. "now" is none: it
-// would be another place at each start, and what was changed after a run without a checkpoint would be left out.
+// would be another place at each start, and what was changed after a run without a checkpoint would be left out. Where
+// sequences are numbers, they count changes; strings and arrays are each server's own.
 func sinceSeq(p *parser) jsontext.Value {
 	v, has := p.body.Get("since_seq")
-	ok := v.Kind == ejson.String && v.Text != "now" || v.Kind == ejson.Number || v.Kind == ejson.Array
+	counts := v.IsInteger() && !strings.HasPrefix(v.Text, "-")
+	ok := v.Kind == ejson.String && v.Text != "now" && v.Text != "" || counts || v.Kind == ejson.Array
 	if has && !ok {
-		p.badRequest("parameter `since_seq` must be a string, number or array, a sequence that the source gave, such "+
-			"as its update_seq, and is %s", shown(v))
+		p.badRequest("parameter `since_seq` must be a string, an array or an integer from 0, a sequence that the "+
+			"source gave, such as its update_seq, and is %s", shown(v))
 	}
 	return p.value("since_seq")
 }

@@ -125,7 +125,7 @@ var fields = map[string]field{
 	"source": {valid: endpoint}, "target": {valid: endpoint},
 	"continuous": {valid: boolean, usual: false}, "winning_revs_only": {valid: boolean, usual: false},
 	"create_target": {valid: boolean, usual: false}, "create_target_params": {valid: object},
-	"doc_ids": {valid: anything}, "selector": {valid: object}, "filter": {valid: anything},
+	"doc_ids": {valid: anything}, "selector": {valid: object}, "filter": {valid: builtin},
 	"query_params": {valid: object}, "since_seq": {valid: position},
 	"use_checkpoints": {valid: boolean, usual: true}, "use_bulk_get": {valid: boolean, usual: true},
 	"checkpoint_interval": {valid: between(1, day)}, "connection_timeout": {valid: between(1, day)},
@@ -145,7 +145,22 @@ func boolean(v any) bool { _, is := v.(bool); return is }
 
 func object(v any) bool { _, is := v.(map[string]any); return is }
 
-func position(v any) bool { _, is := v.(bool); return v != nil && !is && !object(v) && v != "now" }
+func position(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return v != "now" && v != ""
+	case json.Number:
+		_, err := strconv.ParseUint(v.String(), 10, 64)
+		return err == nil
+	}
+	_, is := v.([]any)
+	return is
+}
+
+func builtin(v any) bool {
+	name, _ := v.(string)
+	return !strings.HasPrefix(name, "_") || slices.Contains([]string{"_design", "_doc_ids", "_selector", "_view"}, name)
+}
 
 func between(least, most int) func(any) bool {
 	return func(v any) bool {

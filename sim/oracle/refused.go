@@ -43,7 +43,7 @@ type refusedRow struct {
 // triedUnder reports whether runs try a row again by themselves. A proxy that takes no body of that size has no word.
 func (row refusedRow) triedUnder(policy spec.OnRefusal) bool {
 	proxy := row.Status == 413 && row.Error == ""
-	return policy == spec.RetryRefused || (row.Failed || proxy) && policy != spec.FailRefused
+	return policy != spec.SkipRefused || row.Failed || proxy
 }
 
 var refusedSubject = subject{

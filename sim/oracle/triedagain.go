@@ -32,12 +32,14 @@ type trials struct {
 var triedAgainSubject = subject{
 	invariants: []Invariant{
 		{"S72a", "A run that goes through the list copies a revision again only if a user has asked since it " +
-			"was refused, or under on_refusal retry, or if it could not be copied or a proxy refused it, after three " +
-			"quarters of a minute, of two, of four, up to six hours, or at the end of a one-shot."},
+			"was refused, or under on_refusal fail, or under retry, or if it could not be copied or a proxy refused " +
+			"it, after three quarters of a minute, of two, of four, up to six hours, or at the end of a one-shot."},
 		{"S72b", "Once all trouble is over, a run tries a listed revision that could not be copied, or that a proxy " +
-			"refused as too large, and under on_refusal retry each, before nine eighths of its pause are over."},
+			"refused as too large, and under on_refusal retry and fail each, before nine eighths of its pause " +
+			"are over."},
 		{"L13", "Once all trouble is over, the list of a continuous job has no revision that could not be copied, " +
-			"or that a proxy refused as too large, and under on_refusal retry none, and what it had is on the target."},
+			"or that a proxy refused as too large, and under on_refusal retry and fail none, and what it had is on " +
+			"the target."},
 		{"L12", "Once all trouble is over, what was listed when a user asked to try it has been tried since."},
 	},
 	begin: func(c *chronicle) {
@@ -139,7 +141,8 @@ func (t *triedAgain) checkAgain(r *run, op peer.CopyDoc) {
 			continue
 		}
 		rests := t.w.Now().Sub(row.Last)
-		if row.triedUnder(rep.OnRefusal) && (!rep.Continuous || rests >= pauseAfter(row.Attempts)*3/4) {
+		atOnce := !rep.Continuous || rep.OnRefusal == spec.FailRefused
+		if row.triedUnder(rep.OnRefusal) && (atOnce || rests >= pauseAfter(row.Attempts)*3/4) {
 			continue
 		}
 		t.Fail("S72a", "%s copies %s again under on_refusal %q, %s after attempt %d",

@@ -246,6 +246,14 @@ func TestVerdictsOfOneShots(t *testing.T) {
 		outcome(nil)(r, run, rev)
 	}
 	listed := &refusedRow{Attempts: 1}
+	leaves := func(policy spec.OnRefusal, revs ...string) func(*rig) {
+		return func(r *rig) {
+			r.ends(r.under(policy), replication.Completed, replication.Info{})
+			r.lists("job", revs...)
+			running, over := jobstore.Record{State: jobstore.Running}, jobstore.Record{State: jobstore.Completed}
+			r.change(node.Complete{Held: held}, aJob(running), aJob(over))
+		}
+	}
 	tooLong := &peer.Refusal{ID: "a", Status: 413}
 	var none jobstore.Record
 	check(t, &verdictSubject, []case_{
@@ -255,6 +263,9 @@ func TestVerdictsOfOneShots(t *testing.T) {
 		{"taken and listed", done(none, outcome(nil), listed), "S71b"},
 		{"taken and listed, and not compared", done(none, unread, listed), ""},
 		{"taken, and listed as failed", done(none, outcome(nil), &refusedRow{Attempts: 1, Failed: true}), ""},
+		{"listed before, under skip", leaves(spec.SkipRefused, "1-a"), ""},
+		{"listed before, under fail", leaves(spec.FailRefused, "1-a"), "S73d"},
+		{"nothing listed under fail", leaves(spec.FailRefused), ""},
 	})
 }
 

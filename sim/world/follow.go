@@ -252,9 +252,9 @@ func (f *follower) ask(a follow.Ask) {
 	result, err := kv.RunWith(ctx, p.w.db, kv.Options{Tag: "follow"}, func(tx kv.Tx) (follow.Result, error) {
 		return follow.Perform(tx, p.w.follows.store, a.Request, wall)
 	})
-	answer := follow.Answer{ID: a.ID, Result: result, Outcome: follow.OutcomeOf(err)}
+	answer := follow.Answer{ID: a.ID, Result: result}
 	if err != nil {
-		answer.Text = err.Error()
+		answer = follow.Failed(a.ID, err)
 	}
 	p.stall(false)
 	p.w.Engine.After(0, p.Process, "follow answer", func() { f.handle(answer) })

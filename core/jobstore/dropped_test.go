@@ -1,0 +1,60 @@
+package jobstore
+
+import (
+	"errors"
+	"testing"
+
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+)
+
+// TestUnreadableDropped: a job of which a row cannot be read is named by the sweep of its deleted database, and a sweep
+// that passes over it empties that database and others. Only the job and the note of its database stay.
+func TestUnreadableDropped(t *testing.T) {
+	for _, part := range [][]any{nil, {int64(0)}} {
+		b := newBench(t)
+		b.do(func(tx kv.Tx) error { return b.s.Docs.Create(tx, "other/_replicator", tuple.UUID{2}, b.now) })
+		b.put("a", simple, admin)
+		b.put("b", `{"source":"http://h/1","target":"http://h/2"}`, admin)
+		err := b.writeTo("other/_replicator", "c", `{"source":"http://h/3","target":"http://h/4"}`, admin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.do1(func(tx kv.Tx) error {
+			for name, instance := range map[string]tuple.UUID{"_replicator": {1}, "other/_replicator": {2}} {
+				b.s.Drop(tx, instance)
+				if err := b.s.Docs.Delete(tx, name, instance); err != nil {
+					return err
+				}
+			}
+			tx.Set(b.s.Keys.Jobs.Job.Pack(append([]any{jobID("a")}, part...)...), []byte{0xff})
+			return nil
+		})
+		sweep := func(without ...string) (done bool, err error) {
+			err = kv.Do(t.Context(), b.db, func(tx kv.Tx) (err error) {
+				done, err = b.s.SweepDropped(tx, 1, without...)
+				return err
+			})
+			return done, err
+		}
+		var unreadable *jobs.UnreadableError
+		if _, err := sweep(); !errors.As(err, &unreadable) || unreadable.Job != jobID("a") {
+			t.Fatalf("%v: %v", part, err)
+		}
+		for n := 0; ; n++ {
+			done, err := sweep(jobID("a"))
+			if done && err == nil {
+				break
+			}
+			if err != nil || n > 9 {
+				t.Fatalf("%v: after %d sweeps: %v", part, n, err)
+			}
+		}
+		ids := get(b, func(tx kv.Tx) ([]string, error) { return b.s.Keys.Jobs.IDs(tx) })
+		noted := get(b, func(tx kv.Tx) (Dropped, error) { return b.s.Keys.DroppedDBs(tx) })
+		if len(ids) != 1 || ids[0] != jobID("a") || len(noted) != 1 || !noted.Has(jobID("a")) {
+			t.Errorf("%v: left are the jobs %q of %q", part, ids, noted)
+		}
+	}
+}
