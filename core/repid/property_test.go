@@ -21,7 +21,7 @@ var relevant = map[string][]string{
 	"filter": {``, `,"doc_ids":[]`, `,"doc_ids":["a"]`, `,"doc_ids":["a","b"]`, `,"selector":{}`, `,"selector":{"a":1}`, `,"selector":{"a":1.0}`,
 		`,"filter":"d/f"`, `,"filter":"_design"`, `,"filter":"d/f","query_params":{"a":1}`, `,"filter":"d/f","query_params":{"a":"1"}`},
 	"winning": {``, `,"winning_revs_only":true`},
-	"since":   {``, `,"since_seq":""`, `,"since_seq":0`, `,"since_seq":"0"`, `,"since_seq":[0]`},
+	"since":   {``, `,"since_seq":"1"`, `,"since_seq":0`, `,"since_seq":"0"`, `,"since_seq":[0]`},
 }
 
 var irrelevant = []string{

@@ -348,7 +348,7 @@ func TestRelevance(t *testing.T) {
 		{base, base + `,"create_target":true`, false, true},
 		{base, base + `,"winning_revs_only":true`, true, true},
 		{base, base + `,"since_seq":0`, true, true},
-		{base + `,"since_seq":1`, base + `,"since_seq":1.0`, true, true},
+		{base + `,"since_seq":1`, base + `,"since_seq":[1]`, true, true},
 		{base + `,"since_seq":1`, base + `,"since_seq":"1"`, true, true},
 		{base, `"source":"http://v:p@h/a","target":"http://t/b","doc_ids":["y","x"]`, true, true},
 		{base, `"source":"http://u:p@H/a","target":"http://t/b","doc_ids":["y","x"]`, true, true},
