@@ -53,6 +53,13 @@ func (d *database) write(id string, path ...string) {
 	d.leafs[id] = append(d.leafs[id], path[0])
 }
 
+// forget takes a document out of the database, as if it had never been there.
+func (d *database) forget(id string) {
+	delete(d.at, id)
+	delete(d.leafs, id)
+	delete(d.parent, id)
+}
+
 // backup is the database as it is now.
 func (d *database) backup() *database {
 	b := *d

@@ -233,10 +233,12 @@ func TestMadeAgainWithoutCheckpoints(t *testing.T) {
 }
 
 // TestMadeAgainWritable: a source refuses the empty log, and is made again before the first checkpoint as one that
-// stores logs. The checkpoint is of the database before, so the new one gets none of it.
+// stores logs, and has the first document again. The checkpoint is of the database before, so the new one gets none of
+// it.
 func TestMadeAgainWritable(t *testing.T) {
 	w := newWorld(t)
 	w.numbers()
+	w.plan.BatchSize = 1
 	w.fill(3)
 	readOnly := status(403)
 	w.answer = func(c Call) *peer.Failure {
@@ -250,6 +252,7 @@ func TestMadeAgainWritable(t *testing.T) {
 		w.proceed(first)
 	}
 	w.remake(peer.Source, w.dbs[peer.Source].start)
+	w.dbs[peer.Source].write("doc0", "1-a")
 	w.answer = nil
 	w.wantEnd(Completed, "")
 	w.dbs[peer.Source].write("new", "1-a")

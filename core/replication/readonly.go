@@ -1,6 +1,8 @@
 package replication
 
 import (
+	"cmp"
+
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/peer"
 )
@@ -17,6 +19,8 @@ type lone struct {
 	// through, writing and committed are the last changes up to those positions of the committer; zero while none
 	// is known.
 	through, writing, committed checkpoint.Change
+	// first is the first change that this run has passed.
+	first checkpoint.Change
 	// counts is set while nothing but the target's log has the newest checkpoint, since the source refused to
 	// store one, in this run or in the one before.
 	counts   bool
@@ -108,13 +112,14 @@ func (k *committer) goOnAlone() {
 		return
 	}
 	k.step = writingTarget
-	k.putOver(peer.Target)
+	k.keepsLast(func() { k.putOver(peer.Target) })
 }
 
-// keepsLast calls then if a read-only source still has the last change of the checkpoint before. Without it
-// the source was put back to an earlier state; a log on the source would tell that.
+// keepsLast calls then if a read-only source still has the last change of the checkpoint before; at the first
+// checkpoint of a run, the first change of the run. Without it the source was made again, or put back to an earlier
+// state; a log on the source would tell that.
 func (k *committer) keepsLast(then func()) {
-	last := k.lone.committed
+	last := cmp.Or(k.lone.committed, k.lone.first)
 	if last.ID == "" {
 		then()
 		return

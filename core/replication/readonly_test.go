@@ -138,7 +138,7 @@ func TestReadOnlySourceIsAnotherOne(t *testing.T) {
 	const member, known = `"source_read_only":{`, `"session_id":"","instance_start_time":"1"`
 	for name, change := range map[string]func(*world){
 		"made again":                    func(w *world) { source(w).start = "2" },
-		"put back to an earlier state":  func(w *world) { delete(source(w).parent, "doc2") },
+		"put back to an earlier state":  func(w *world) { source(w).forget("doc2") },
 		"its log is another one":        func(w *world) { source(w).local["four"] = other },
 		"the target was made again":     func(w *world) { w.dbs[peer.Target].start = "2" },
 		"it tells no last change":       func(w *world) { w.damage(`"last_rev"`, `"last"`) },
@@ -345,7 +345,25 @@ func TestReadOnlySourcePutBackUnderItsRun(t *testing.T) {
 	for w.run.info.CheckpointedSeq != `"3-opaque"` {
 		w.proceed(first)
 	}
-	delete(w.dbs[peer.Source].parent, "doc2")
+	w.dbs[peer.Source].forget("doc2")
+	w.wantEnd(Crashed, "checkpoint_commit_failure: the source database lacks")
+}
+
+// TestReadOnlySourcePutBackBeforeACheckpoint: the source is put back before the run's first checkpoint, and has what
+// was written since.
+func TestReadOnlySourcePutBackBeforeACheckpoint(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Continuous = true
+	w.refuseLogs(403)
+	w.fill(3)
+	w.begin()
+	for !w.dbs[peer.Target].has("doc2", "1-a") {
+		w.proceed(first)
+	}
+	for _, doc := range []string{"doc0", "doc1", "doc2"} {
+		w.dbs[peer.Source].forget(doc)
+	}
+	w.dbs[peer.Source].write("new", "1-a")
 	w.wantEnd(Crashed, "checkpoint_commit_failure: the source database lacks")
 }
 
