@@ -136,7 +136,11 @@ func (k *worker) tell(ev follow.Event) int {
 		case follow.Call:
 			k.calls = append(k.calls, e)
 		case follow.Cancel:
-			k.calls = slices.DeleteFunc(k.calls, func(c follow.Call) bool { return c.Run == e.Run && c.ID == e.ID })
+			i := slices.IndexFunc(k.calls, func(c follow.Call) bool { return c.Run == e.Run && c.ID == e.ID })
+			if i < 0 {
+				k.w.t.Fatalf("call %d of run %d is canceled, and is not on its way", e.ID, e.Run)
+			}
+			k.calls = slices.Delete(k.calls, i, i+1)
 		case follow.Await:
 			k.waits[e.Run] = e
 		case follow.Close:
