@@ -75,7 +75,8 @@ func (k *committer) passed(b *batch) {
 	invariant.Check(b.stage == done && b.pending == 0 && len(b.fetch) == 0 && len(b.copies) == 0 && b.unstored == 0,
 		doneFirst, int(b.stage), b.pending, len(b.fetch), len(b.copies), b.unstored)
 	k.through, k.throughNumber = b.last, b.number
-	k.lone.through, k.lone.first = cmp.Or(b.row, k.lone.through), cmp.Or(k.lone.first, b.row)
+	k.lone.first = cmp.Or(k.lone.first, b.row)
+	k.lone.through = cmp.Or(b.row, k.lone.through)
 	k.rows += int64(b.rows)
 	k.moved = k.rows > 0 || !sameMoment(k.through, k.committed)
 }
