@@ -18,7 +18,7 @@ func TestForecast(t *testing.T) {
 	r.await("the first forecast", func() bool { return strings.Contains(r.log.String(), "0 jobs for 500 slots") })
 	r.fill(1)
 	for i := range 6 {
-		r.want(201, "PUT", fmt.Sprint("_replicator/r", i), r.body(fmt.Sprintf(`,"continuous":true,"since_seq":%d`, -i)))
+		r.want(201, "PUT", fmt.Sprint("_replicator/r", i), r.body(fmt.Sprintf(`,"continuous":true,"since_seq":%d`, i)))
 	}
 	r.stop()
 	c := config.Default()
