@@ -31,7 +31,6 @@ func TestDamagedRowsAreTold(t *testing.T) {
 		"dropped": {"jobs/replication/ready/"},
 		"sweep":   {"usage/", "count/"}, // which stay as they are
 
-		"retries":     {"retry/"},                   // which must not keep others from their worker
 		"make a hold": {"jobs/replication/worker/"}, // whoever it is of is called
 		"lift a hold": {"hold/"},                    // so that one that cannot be read is lifted
 	}

@@ -265,8 +265,7 @@ type RetryAsked struct {
 	At    instant.Time
 }
 
-// RetriesAsked returns the demands to try the refused documents of the jobs. One that cannot be read is left out, for a
-// check to find: the worker that asks must hear of all its other jobs.
+// RetriesAsked returns the demands to try the refused documents of the jobs.
 func (k Keys) RetriesAsked(r kv.Reader, held []jobs.Held) (list []RetryAsked, err error) {
 	keys := make([][]byte, len(held))
 	for i, h := range held {
@@ -277,9 +276,14 @@ func (k Keys) RetriesAsked(r kv.Reader, held []jobs.Held) (list []RetryAsked, er
 		return nil, err
 	}
 	for i, b := range values {
-		if at, err := demandedAt(held[i].ID, b); b != nil && err == nil {
-			list = append(list, RetryAsked{held[i].ID, at})
+		if b == nil {
+			continue
 		}
+		at, err := demandedAt(held[i].ID, b)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, RetryAsked{held[i].ID, at})
 	}
 	return list, nil
 }

@@ -309,14 +309,6 @@ func TestRetryRefused(t *testing.T) {
 	if len(asked) != 1 || asked[0] != (RetryAsked{w.JobID, b.now}) {
 		t.Errorf("asked are %v", asked)
 	}
-	b.do1(func(tx kv.Tx) error { tx.Set(b.s.Keys.Retry.Pack("damaged"), []byte("x")); return nil })
-	beside := get(b, func(tx kv.Tx) ([]RetryAsked, error) {
-		return b.s.Keys.RetriesAsked(tx, []jobs.Held{{ID: "damaged"}, {ID: w.JobID}})
-	})
-	if fmt.Sprint(beside) != fmt.Sprint(asked) {
-		t.Errorf("asked are %v beside one that cannot be read", beside)
-	}
-	b.do1(func(tx kv.Tx) error { tx.Clear(b.s.Keys.Retry.Pack("damaged")); return nil })
 	b.now = b.now.Add(time.Second)
 	failed := refusalOf("b", false)
 	failed.Failed, failed.Status = true, 500
