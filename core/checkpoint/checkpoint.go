@@ -58,6 +58,9 @@ type List struct {
 	Changes int64  `json:"changes"` // how often its list has changed
 }
 
+// Before reports whether l is an earlier state of the list that other is of.
+func (l List) Before(other List) bool { return l.Job == other.Job && l.Changes < other.Changes }
+
 // Entry is one checkpoint: up to RecordedSeq everything is on the target.
 type Entry struct {
 	// SessionID is the id of this checkpoint; of the whole run in logs that CouchDB wrote.

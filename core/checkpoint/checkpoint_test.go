@@ -122,6 +122,11 @@ func TestList(t *testing.T) {
 			t.Errorf("%s is read as %+v, %v", other, back, err)
 		}
 	}
+	for list, before := range map[List]bool{{"j", 6}: true, {"j", 7}: false, {"k", 6}: false, {}: false} {
+		if list.Before(log.List) != before {
+			t.Errorf("%+v is before %+v: %v", list, log.List, !before)
+		}
+	}
 	if log.Unfinished = false; strings.Contains(string(log.Encode(false)), `"list"`) {
 		t.Errorf("a log that relies on no list names one: %s", log.Encode(false))
 	}

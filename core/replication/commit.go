@@ -88,8 +88,8 @@ func (k *committer) busy() bool { return k.step != resting }
 // with, is wrong about the list, or older: of a target that is put back nothing else tells that it lacks what has left
 // the list.
 func (k *committer) wanted() bool {
-	log, own := &k.sides[peer.Target].log, k.refused.version
-	older := k.relies && log.List.Job == own.Job && log.List.Changes < own.Changes
+	log := &k.sides[peer.Target].log
+	older := k.relies && log.List.Before(k.refused.version)
 	wrong := (k.relies != k.refused.unfinished || older) && log.SessionID != ""
 	return k.plan.UseCheckpoints && (k.moved || wrong)
 }

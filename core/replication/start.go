@@ -286,16 +286,15 @@ func (o *opener) locate(on peer.Side) {
 }
 
 // lacksList reports whether the target's checkpoints rely on a list that this job does not have: it is of another
-// job, or of a service that is gone or was put back to a backup, from when the list had changed less often. The run then
-// discards them, copies all anew, and lists again what it cannot copy. If it only passed over them, the next run could
-// have a list by then that lacks what they rely on. A run without checkpoints has no part in them, so its list is never
-// theirs. The source's log does not count: the target's is written first, and a source that may only be read by now
-// keeps an old one.
+// job, or of a service that is gone or was put back to a backup, from when the list had changed less often. The run
+// then discards them, copies all anew, and lists again what it cannot copy. If it only passed over them, the next run
+// could have a list by then that lacks what they rely on. A run without checkpoints has no part in them, so its list is
+// never theirs. The source's log does not count: the target's is written first, and a source that may only be read by
+// now keeps an old one.
 func (o *opener) lacksList() bool {
 	log := o.sides[peer.Target].trusted()
 	own, ours := o.plan.list(o.ids)
-	older := log.List.Job == own.Job && own.Changes < log.List.Changes
-	has := o.plan.Listed > 0 && ours && !older && o.plan.UseCheckpoints
+	has := o.plan.Listed > 0 && ours && !own.Before(log.List) && o.plan.UseCheckpoints
 	return log.Unfinished && (!has || o.wentBack())
 }
 
