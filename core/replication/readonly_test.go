@@ -350,21 +350,29 @@ func TestReadOnlySourcePutBackUnderItsRun(t *testing.T) {
 }
 
 // TestReadOnlySourcePutBackBeforeACheckpoint: the source is put back before the run's first checkpoint, and has what
-// was written since.
+// was written since. A source whose server does not tell databases apart has refused the empty log by then, and any
+// other refuses the first checkpoint.
 func TestReadOnlySourcePutBackBeforeACheckpoint(t *testing.T) {
-	w := newWorld(t)
-	w.plan.Continuous = true
-	w.refuseLogs(403)
-	w.fill(3)
-	w.begin()
-	for !w.dbs[peer.Target].has("doc2", "1-a") {
-		w.proceed(first)
+	for _, refused := range []bool{true, false} {
+		w := newWorld(t)
+		if w.plan.Continuous = true; refused {
+			w.numbers()
+		}
+		w.refuseLogs(403)
+		w.fill(3)
+		w.begin()
+		for !w.dbs[peer.Target].has("doc2", "1-a") {
+			w.proceed(first)
+		}
+		if w.run.readOnly != refused {
+			t.Fatalf("the source has refused a log: %v, want %v", w.run.readOnly, refused)
+		}
+		for _, doc := range []string{"doc0", "doc1", "doc2"} {
+			w.dbs[peer.Source].forget(doc)
+		}
+		w.dbs[peer.Source].write("new", "1-a")
+		w.wantEnd(Crashed, "checkpoint_commit_failure: the source database lacks")
 	}
-	for _, doc := range []string{"doc0", "doc1", "doc2"} {
-		w.dbs[peer.Source].forget(doc)
-	}
-	w.dbs[peer.Source].write("new", "1-a")
-	w.wantEnd(Crashed, "checkpoint_commit_failure: the source database lacks")
 }
 
 // TestLockedOutSource crashes when the source neither takes a log nor shows the one that it has.
