@@ -242,7 +242,8 @@ func (q *Queue) List(r kv.Reader, p Page) ([]*Job, error) {
 	return list, nil
 }
 
-// IDs reads the ids of all jobs, also of those that cannot be read. It is for queues of few jobs.
+// IDs reads the ids of all jobs, also of jobs with a row that cannot be read. It reads every row of the queue in one
+// transaction, so the queue must have few jobs, such as that of followed databases.
 func (k Keys) IDs(r kv.Reader) (list []string, err error) {
 	rows, err := r.GetRange(k.Job.Range(), kv.RangeOptions{})
 	if err != nil {

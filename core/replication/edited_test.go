@@ -8,8 +8,8 @@ import (
 	"couchrelay/core/spec"
 )
 
-// TestPolicyIsEdited: what is listed under one policy has the fate that the next one has for it. Under fail the run
-// fails for what the target still refuses, and brings over what it takes by now; so does retry, which lists the rest.
+// TestPolicyIsEdited: an edit of on_refusal decides over documents that are listed already. Under fail and under retry
+// the run copies those that the target takes by now. Of the rest, retry keeps the list, and fail ends the run.
 func TestPolicyIsEdited(t *testing.T) {
 	for _, before := range []spec.OnRefusal{spec.SkipRefused, spec.RetryRefused} {
 		for _, after := range []spec.OnRefusal{spec.SkipRefused, spec.RetryRefused, spec.FailRefused} {

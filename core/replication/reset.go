@@ -28,8 +28,8 @@ func (o *opener) marks(on peer.Side) bool {
 
 // writeEmpty writes a log without any checkpoint to a side, before anything is copied. A reset that is cut off then has
 // lost checkpoints, or will be repeated, and no later run goes on from those that were to be forgotten: it does so for
-// replications without checkpoints too, which begin at those that others left. It calls then once the log is stored; a
-// side that refuses it is located at once.
+// replications without checkpoints too, which begin at those that others left. Once the log is stored, writeEmpty calls
+// then; a side that refuses the log is located at once.
 func (o *opener) writeEmpty(on peer.Side, then func()) {
 	s := &o.sides[on]
 	op := peer.PutLocal{Side: on, ID: o.ids.Bases[0], Rev: s.logRev, Body: checkpoint.Log{}.Encode(false)}

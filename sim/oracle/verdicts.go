@@ -71,8 +71,8 @@ type verdicts struct {
 	// newer are refused over credentials as well, and came in place of such a revision: a copy sends what the source
 	// has by then. The run may take that for the second refusal, or ask once more.
 	newer map[peers.Revision]bool
-	// unread are documents whose comparison the target could not read: of what is listed of them the run does not know
-	// what has come.
+	// unread are documents of which the target could not read which revisions it was asked for. The run does not know
+	// which of those listed the target has by now.
 	unread map[string]bool
 }
 
