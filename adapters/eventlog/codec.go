@@ -22,6 +22,7 @@ var (
 	runEvents   = names([]replication.Event{
 		replication.Begin{}, replication.Reply{}, replication.Identified{}, replication.Wake{},
 		replication.Stop{}, replication.Stored{}, replication.RefusedPage{}, replication.TryRefused{},
+		replication.GiveWay{},
 	})
 	runResults = names([]peer.Result{
 		peer.Opened{}, peer.Created{}, peer.Local{}, peer.LocalWritten{}, peer.Filter{}, peer.Changes{},

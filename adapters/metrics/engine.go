@@ -134,7 +134,7 @@ func (e *Engine) NodeStepped(_ node.Clock, ev node.Event, effects []node.Effect)
 			e.failedStarts.Inc()
 		}
 	}
-	stops, rebalanced := 0, false
+	stops, yields, rebalanced := 0, 0, false
 	for _, effect := range effects {
 		switch effect := effect.(type) {
 		case node.Ask:
@@ -143,6 +143,10 @@ func (e *Engine) NodeStepped(_ node.Clock, ev node.Event, effects []node.Effect)
 			e.started(effect)
 		case node.StopRun:
 			stops++
+		case node.TellRun:
+			if _, is := effect.Event.(replication.GiveWay); is {
+				yields++
+			}
 		case node.Note:
 			e.noted(effect)
 			rebalanced = rebalanced || effect.What == "rebalanced"
@@ -151,9 +155,9 @@ func (e *Engine) NodeStepped(_ node.Clock, ev node.Event, effects []node.Effect)
 	e.stops.Add(float64(stops))
 	switch {
 	case rebalanced:
-		e.moves.Add(float64(stops))
+		e.moves.Add(float64(yields))
 	case surveyed:
-		e.rotations.Add(float64(stops))
+		e.rotations.Add(float64(yields))
 	}
 }
 

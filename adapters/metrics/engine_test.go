@@ -82,12 +82,17 @@ func TestEngine(t *testing.T) {
 	}
 }
 
-// TestStops: a stop counts as a rotation when a look at the queue has brought it about, unless its job is to move.
+// TestStops: runs that are to give way count as rotations when a look at the queue has brought it about, unless their
+// jobs are to move.
 func TestStops(t *testing.T) {
 	n := &told{Meter: New("1.2.3", time.Now())}
 	survey := node.Done{Result: node.Surveyed{}}
-	n.step(survey, node.StopRun{Run: 1}, node.StopRun{Run: 2})
-	n.step(survey, node.StopRun{Run: 3}, node.Note{What: "rebalanced"})
+	giveWay := func(run uint64) node.Effect { return node.TellRun{Run: run, Event: replication.GiveWay{}} }
+	n.step(survey, giveWay(1), giveWay(2), node.TellRun{Run: 9, Event: replication.TryRefused{}})
+	n.step(survey, giveWay(3), node.Note{What: "rebalanced"})
+	for run := range uint64(3) {
+		n.step(node.RunGivesWay{Run: run}, node.StopRun{Run: run})
+	}
 	n.step(node.Drain{}, node.StopRun{Run: 4}, node.StopRun{Run: 5}, node.StopRun{Run: 6})
 	read(t, n.Meter, State{}).want(t, readings{inJobs + "stops_total": 6, "couchrelay_rotations_total": 2,
 		"couchrelay_moves_total": 1})

@@ -104,7 +104,7 @@ func (w *twin) round(c int, counts bool) {
 	for _, j := range w.waiting[:min(len(w.waiting), w.limits.MaxChurn)] {
 		ready = append(ready, j.place)
 	}
-	stops := schedule.Rotate(w.order.Policy, candidates, ready, w.limits, now)
+	stops := schedule.Rotate(w.order.Policy, candidates, 0, ready, w.limits, now)
 	w.swap(stops, c, now, counts)
 }
 

@@ -176,6 +176,8 @@ func (h *Host) stepRun(now instant.Time, ev RunEvent) {
 			h.Tell(node.RunRefused{Run: ev.Run, Findings: e.Findings})
 		case replication.ReadRefused:
 			h.Tell(node.RunReadsRefused{Run: ev.Run, ReadRefused: e})
+		case replication.GivesWay:
+			h.Tell(node.RunGivesWay{Run: ev.Run})
 		case replication.End:
 			h.drop(ev.Run)
 			h.Tell(node.RunEnded{Run: ev.Run, End: e})

@@ -39,6 +39,8 @@ type (
 		Run  uint64
 		Info replication.Info
 	}
+	// RunGivesWay is a run's GivesWay.
+	RunGivesWay struct{ Run uint64 }
 	// RunEnded is a run's End.
 	RunEnded struct {
 		Run uint64
@@ -67,6 +69,7 @@ func (Done) event()          {}
 func (Notified) event()      {}
 func (RunIdentifies) event() {}
 func (RunProgress) event()   {}
+func (RunGivesWay) event()   {}
 func (RunEnded) event()      {}
 
 func (RunRefused) event()      {}
@@ -80,7 +83,7 @@ func (Wake) event()      {}
 func Events() []Event {
 	return []Event{
 		Start{}, Done{}, Notified{}, RunIdentifies{}, RunProgress{}, RunEnded{}, Configure{}, Drain{}, Wake{},
-		RunRefused{}, RunReadsRefused{},
+		RunRefused{}, RunReadsRefused{}, RunGivesWay{},
 	}
 }
 
@@ -88,6 +91,7 @@ func (Start) String() string           { return "start" }
 func (e Notified) String() string      { return fmt.Sprintf("notified %s", e.Topic) }
 func (e RunIdentifies) String() string { return fmt.Sprintf("run %d identifies as %s", e.Run, e.ID) }
 func (e RunProgress) String() string   { return fmt.Sprintf("run %d progress %s", e.Run, e.Info) }
+func (e RunGivesWay) String() string   { return fmt.Sprintf("run %d gives way", e.Run) }
 func (e RunEnded) String() string      { return fmt.Sprintf("run %d %s", e.Run, e.End) }
 func (e RunRefused) String() string    { return fmt.Sprintf("run %d refused %+v", e.Run, e.Findings) }
 func (e RunReadsRefused) String() string {

@@ -45,7 +45,7 @@
 //  3. Every Await is answered by one Notified: when the counter differs, when the watch was lost, or
 //     after a minute at the latest. One whose place a newer Await of its topic takes is not answered.
 //  4. StartRun makes a run (package replication) whose Identify, Progress and End effects come back as
-//     events, and so do its Refused and ReadRefused; Confirm is its Identified, StopRun its Stop, and
+//     events, and so do its GivesWay, Refused and ReadRefused; Confirm is its Identified, StopRun its Stop, and
 //     TellRun has any other event. A run that is killed is dropped at once.
 //  5. Step is called with Wake at Deadline, or any time.
 //  6. After Exit nothing else comes.
@@ -267,6 +267,10 @@ func (n *Node) handle(ev Event) {
 		n.onIdentify(ev)
 	case RunProgress:
 		n.onProgress(ev)
+	case RunGivesWay:
+		if r := n.find(ev.Run); r != nil && r.state == yielding {
+			n.stopRun(r)
+		}
 	case RunEnded:
 		n.onEnded(ev)
 	case RunRefused:

@@ -17,6 +17,7 @@ type runState uint8
 // replaced as soon as it has stopped, and at once when others may have its job.
 const (
 	going    runState = iota
+	yielding          // it is to give way, and is stopped when it says that it does
 	stopping          // it was asked to stop, and is killed at its deadline
 	over              // it ended; its end is still to be stored, and its slot in use until then
 )
@@ -366,6 +367,17 @@ func (n *Node) free(r *run) {
 	}
 }
 
+// giveWay asks the run to let another job have its slot. It may take as long as the documents that it began early in
+// its turn: the adapter ends those that do not move.
+func (r *run) giveWay(n *Node) {
+	if r.start != nil {
+		n.stopRun(r)
+	} else if r.state == going {
+		r.state = yielding
+		n.emit(TellRun{Run: r.id, Event: replication.GiveWay{}})
+	}
+}
+
 // stopRun asks a run to stop in order: to write its last checkpoint and to end.
 func (n *Node) stopRun(r *run) {
 	if r.start != nil {
@@ -375,7 +387,7 @@ func (n *Node) stopRun(r *run) {
 		})
 		n.write(r)
 	}
-	if r.state == going {
+	if r.state == going || r.state == yielding {
 		r.state, r.deadline = stopping, n.clock.Steady.Add(n.cfg.StopTimeout)
 		n.timers.kill = min(n.timers.kill, r.deadline)
 		n.emit(StopRun{Run: r.id})

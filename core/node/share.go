@@ -217,7 +217,7 @@ func (n *Node) rotate(s Surveyed) {
 	if s.Ready == 0 && len(n.runs) <= n.cfg.MaxJobs {
 		movers := n.fleet().movers(n.runs, n.cfg.Settings, n.clock.Steady)
 		for _, r := range movers {
-			n.stopRun(r)
+			r.giveWay(n)
 		}
 		if len(movers) > 0 {
 			n.note("rebalanced", "", "%d of %d jobs go to nodes that run fewer", len(movers), len(n.runs))
@@ -226,13 +226,17 @@ func (n *Node) rotate(s Surveyed) {
 	}
 	var candidates []*run
 	var running []schedule.Running
+	yields := 0
 	for _, r := range n.runs {
-		if r.state == going {
+		switch r.state {
+		case yielding:
+			yields++
+		case going:
 			candidates = append(candidates, r)
 			running = append(running, schedule.Running{Continuous: r.continuous, Since: r.since, Place: r.place})
 		}
 	}
-	for _, i := range schedule.Rotate(s.Order.Policy, running, s.First, n.cfg.Limits, n.clock.Steady) {
-		n.stopRun(candidates[i])
+	for _, i := range schedule.Rotate(s.Order.Policy, running, yields, s.First, n.cfg.Limits, n.clock.Steady) {
+		candidates[i].giveWay(n)
 	}
 }

@@ -42,6 +42,7 @@ type driven struct {
 	notes    []string
 	exited   bool
 	paused   bool          // the process stands still
+	stays    bool          // runs that are to give way do not answer
 	skew     time.Duration // of the wall clock
 	// hold keeps the answers to requests that it matches for later.
 	hold func(Request) bool
@@ -94,6 +95,10 @@ func (d *driven) step(ev Event) {
 		case StopRun:
 			d.stopped[e.Run] = true
 		case TellRun:
+			if _, is := e.Event.(replication.GiveWay); is && !d.stays {
+				d.step(RunGivesWay{Run: e.Run})
+				continue
+			}
 			d.told = append(d.told, fmt.Sprintf("%d %T", e.Run, e.Event))
 		case Confirm:
 			d.confirms++

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"slices"
 
+	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 )
 
 // group is the bodies that one FetchDocs brought. The driver keeps them until Release.
 type group struct {
 	id     uint64        // of the FetchDocs's last attempt, by which the driver knows the bodies
+	began  instant.Time  // when they were asked for
 	docs   []peer.DocRev // that were asked for; Kept.Index is an index into this and came
 	came   []string      // revisions that came for them, which may be newer ones; empty for those that did not
 	inline bool          // the documents have attachments, whose bytes are in the bodies or at the target
@@ -55,12 +57,12 @@ func (b *batch) take(op peer.FetchDocs) {
 func (p *pipeline) fetchDocs(b *batch, op peer.FetchDocs) {
 	b.trips[peer.Source]++
 	c := &call{op: op}
-	c.then = func(reply peer.Reply) { p.onFetched(b, c.id, op, reply) }
+	c.then = func(reply peer.Reply) { p.onFetched(b, c, op, reply) }
 	p.issue(c)
 }
 
 // onFetched writes the bodies that came and finds another way for the other documents.
-func (p *pipeline) onFetched(b *batch, id uint64, op peer.FetchDocs, reply peer.Reply) {
+func (p *pipeline) onFetched(b *batch, c *call, op peer.FetchDocs, reply peer.Reply) {
 	b.fetching = false
 	b.pending--
 	p.memory -= op.Budget
@@ -79,7 +81,7 @@ func (p *pipeline) onFetched(b *batch, id uint64, op peer.FetchDocs, reply peer.
 		}
 		return
 	}
-	g := &group{id: id, docs: op.Docs, came: make([]string, len(op.Docs)), inline: op.Attachments}
+	g := &group{id: c.id, docs: op.Docs, came: make([]string, len(op.Docs)), inline: op.Attachments, began: c.began}
 	kept := p.sortFetched(b, g, reply.Result.(peer.Fetched).Docs)
 	if len(kept) == 0 {
 		p.emit(Release{ID: g.id})
@@ -175,7 +177,7 @@ func (p *pipeline) write(b *batch, g *group, op peer.WriteDocs) {
 	g.writes++
 	b.pending++
 	alike := p.packing.began(op.Gzip, g.bytes)
-	c := &call{op: op, brief: op.Gzip}
+	c := &call{op: op, brief: op.Gzip, began: g.began}
 	c.then = func(reply peer.Reply) {
 		p.packing.ended(op.Gzip, g.bytes, g.smooth(c, reply), alike)
 		p.onWritten(b, g, op, reply)

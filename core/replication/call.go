@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"cmp"
 	"time"
 
 	"couchrelay/core/instant"
@@ -25,9 +26,10 @@ type call struct {
 	// compressed.
 	brief bool
 
-	id   uint64       // of the attempt in flight, 0 between attempts
-	sent instant.Time // when the newest attempt began
-	due  instant.Time // when the next attempt begins, if id is 0; Never while then has to decide
+	id    uint64       // of the attempt in flight, 0 between attempts
+	began instant.Time // when its documents were asked for first: a write has this from the read before
+	sent  instant.Time // when the newest attempt began
+	due   instant.Time // when the next attempt begins, if id is 0; Never while then has to decide
 
 	failed  int           // attempts that failed and use up retries, at most Retries+1
 	since   instant.Time  // when the first of them failed; without meaning while failed is 0
@@ -53,6 +55,7 @@ func (r *Run) insist(op peer.Op, then func(peer.Reply)) {
 // issue makes the first attempt of a call.
 func (r *Run) issue(c *call) {
 	r.calls = append(r.calls, c)
+	c.began = cmp.Or(c.began, r.now)
 	r.attempt(c)
 }
 

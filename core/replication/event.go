@@ -24,6 +24,8 @@ type (
 	Identified struct{}
 	// Wake says that the deadline has come.
 	Wake struct{}
+	// GiveWay says that another job is to have the slot, as soon as the run answers with GivesWay.
+	GiveWay struct{}
 	// Stop asks for an orderly end: a checkpoint, then End.
 	Stop struct{}
 	// Stored answers Refused.
@@ -42,6 +44,7 @@ func (Begin) event()      {}
 func (Reply) event()      {}
 func (Identified) event() {}
 func (Wake) event()       {}
+func (GiveWay) event()    {}
 func (Stop) event()       {}
 
 func (Stored) event()      {}
@@ -51,6 +54,7 @@ func (TryRefused) event()  {}
 func (Begin) String() string      { return "begin" }
 func (Identified) String() string { return "identified" }
 func (Wake) String() string       { return "wake" }
+func (GiveWay) String() string    { return "give way" }
 func (Stop) String() string       { return "stop" }
 func (Stored) String() string     { return "stored" }
 func (TryRefused) String() string { return "try refused" }
@@ -99,6 +103,8 @@ type (
 		ID, Rev string // of the last revision of the page before; empty for the first page
 		Limit   int
 	}
+	// GivesWay answers GiveWay: nothing keeps the run from being stopped.
+	GivesWay struct{}
 	// End is the last effect of a run.
 	End struct {
 		Cause   Cause
@@ -116,6 +122,7 @@ func (Call) effect()     {}
 func (Cancel) effect()   {}
 func (Release) effect()  {}
 func (Progress) effect() {}
+func (GivesWay) effect() {}
 func (End) effect()      {}
 
 func (Refused) effect()     {}
@@ -126,6 +133,7 @@ func (e Call) String() string     { return fmt.Sprintf("call %d %s", e.ID, e.Op)
 func (e Cancel) String() string   { return fmt.Sprintf("cancel %d", e.ID) }
 func (e Release) String() string  { return fmt.Sprintf("release %d", e.ID) }
 func (e Progress) String() string { return "progress " + e.Info.String() }
+func (GivesWay) String() string   { return "gives way" }
 func (e Refused) String() string  { return fmt.Sprintf("refused %+v", e.Findings) }
 func (e ReadRefused) String() string {
 	return fmt.Sprintf("read %d refused after %q %s", e.Limit, e.ID, e.Rev)

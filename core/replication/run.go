@@ -31,7 +31,6 @@ type Run struct {
 	plan     Plan
 	now      instant.Time // of the present step; never goes back
 	phase    phase        // only grows, from idle to ended
-	wake     instant.Time // when a delayed run begins
 	stopping bool         // set by Stop: nothing new is read or copied, only what is done is checkpointed
 	out      []Effect     // of the present step
 
@@ -51,6 +50,7 @@ type Run struct {
 	commits committer  // writes checkpoints
 	watch   watcher    // looks after the databases of an idle run
 	stalls  stallWatch // ends a run that gets nowhere
+	turn    turn       // its time in the slot
 	reports reporter
 	refused refusals // keeps the list of refused documents
 	figures
@@ -87,7 +87,7 @@ func New(plan Plan) *Run {
 	plan.MaxWorkers = max(plan.Workers, min(plan.MaxWorkers, plan.Connections-2)) // for the feed and a checkpoint
 	r := &Run{plan: plan}
 	r.opener.Run, r.feed.Run, r.work.Run, r.commits.Run, r.watch.Run, r.reports.Run = r, r, r, r, r, r
-	r.refused.Run, r.stalls.Run, r.work.window.Run, r.work.packing.Run = r, r, r, r
+	r.refused.Run, r.stalls.Run, r.turn.Run, r.work.window.Run, r.work.packing.Run = r, r, r, r, r
 	r.work.packing.gap = firstGap
 	r.feed.pending, r.work.docSize, r.commits.rng = -1, firstDocSize, prng.New(plan.Seed)
 	r.info.Counters = plan.Resumed
@@ -127,13 +127,15 @@ func (r *Run) abandon(broken *invariant.Broken) {
 func (r *Run) handle(ev Event) {
 	switch ev := ev.(type) {
 	case Begin:
-		r.phase, r.wake = delayed, r.now.Add(r.plan.Delay)
+		r.phase, r.turn.begun = delayed, r.now
 	case Reply:
 		r.onReply(ev)
 	case Identified:
 		if r.phase == identifying {
 			r.opener.open()
 		}
+	case GiveWay:
+		r.turn.asked = r.now
 	case Stop:
 		r.stalls.trouble = Trouble{} // it stops anyway
 		r.stop()
@@ -155,7 +157,7 @@ func (r *Run) advance() {
 	if r.refused.failed() {
 		return
 	}
-	if r.phase == delayed && r.now >= r.wake {
+	if r.phase == delayed && r.now >= r.turn.due() {
 		r.opener.identify()
 	}
 	r.retryDue()
@@ -177,6 +179,7 @@ func (r *Run) advance() {
 	if r.phase == copying && r.now >= r.reports.next {
 		r.reports.report()
 	}
+	r.turn.giveWay()
 	if r.phase == copying {
 		r.audit()
 	}
@@ -190,7 +193,7 @@ func (r *Run) Deadline() instant.Time {
 	case idle, ended:
 		return at
 	case delayed:
-		return r.wake
+		return r.turn.due()
 	case copying:
 		at = min(r.reports.next, r.feed.notBefore(r.now), r.commits.due(), r.watch.due(), r.refused.due())
 		at = min(at, r.stalls.due())

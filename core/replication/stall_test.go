@@ -40,14 +40,11 @@ func (w *world) readOnce() {
 
 // hangs finds a request in flight of one of the kinds.
 func (w *world) hangs(kinds []peer.Op) int {
-	for i, c := range w.flying {
-		for _, kind := range kinds {
-			if reflect.TypeOf(c.Op) == reflect.TypeOf(kind) {
-				return i
-			}
-		}
-	}
-	return -1
+	return slices.IndexFunc(w.flying, func(c Call) bool { return isOf(kinds, c.Op) })
+}
+
+func isOf(kinds []peer.Op, op peer.Op) bool {
+	return slices.ContainsFunc(kinds, func(kind peer.Op) bool { return reflect.TypeOf(op) == reflect.TypeOf(kind) })
 }
 
 // wait lets time pass until the run ends, or until a time is over. All requests but those that hang are answered at
@@ -58,7 +55,7 @@ func (w *world) wait(d time.Duration, hang ...peer.Op) {
 	for w.end == nil {
 		answered := false
 		for i, c := range w.flying {
-			if w.hangs(hang) == i {
+			if isOf(hang, c.Op) {
 				continue
 			}
 			w.flying = append(w.flying[:i:i], w.flying[i+1:]...)

@@ -128,6 +128,8 @@ func (w *world) step(ev Event) {
 			w.flying = slices.Delete(w.flying, i, i+1)
 		case Release:
 			delete(w.kept, e.ID)
+		case GivesWay:
+			w.step(Stop{})
 		case Refused, ReadRefused:
 			w.asks = append(w.asks, e)
 		case Progress:

@@ -245,7 +245,7 @@ func (p *product) step(c int) {
 	for _, j := range waiting[:p.churn] {
 		ready = append(ready, j.place)
 	}
-	stops := Rotate(p.order.Policy, running, ready, Limits{MaxJobs: p.slots, MaxChurn: p.churn}, now)
+	stops := Rotate(p.order.Policy, running, 0, ready, Limits{MaxJobs: p.slots, MaxChurn: p.churn}, now)
 	for _, i := range stops {
 		j := on[i]
 		j.running = false

@@ -41,10 +41,10 @@ func ExampleRotate() {
 	}
 	ready := []schedule.Place{{Key: 20}}
 	limits := schedule.Limits{MaxJobs: 3, MaxChurn: 2, MinRun: time.Minute}
-	fmt.Println("stop:", schedule.Rotate(schedule.FairShare, running, ready, limits, now))
+	fmt.Println("stop:", schedule.Rotate(schedule.FairShare, running, 0, ready, limits, now))
 
 	limits.MaxJobs = 4
-	fmt.Println("with a free slot:", schedule.Rotate(schedule.FairShare, running, ready, limits, now))
+	fmt.Println("with a free slot:", schedule.Rotate(schedule.FairShare, running, 0, ready, limits, now))
 	// Output:
 	// stop: [1]
 	// with a free slot: []

@@ -31,9 +31,10 @@ type Limits struct {
 //     slot, up to MaxChurn with those above. None stops for a job that would sort behind it.
 //   - One-shots are never stopped for others, so that they keep their snapshot of the source.
 //
-// ready has the places of the first ready jobs, in order. The policy says which of the running jobs stop
+// yields is the number of jobs beside these that give way already and keep their slots for a while. ready has the
+// places of the first ready jobs, in order. The policy says which of the running jobs stop
 // first; among equals it is those that ran longest.
-func Rotate(p Policy, running []Running, ready []Place, l Limits, now instant.Time) []int {
+func Rotate(p Policy, running []Running, yields int, ready []Place, l Limits, now instant.Time) []int {
 	rules, order := p.rules(), make([]int, len(running))
 	for i := range order {
 		order[i] = i
@@ -50,7 +51,7 @@ func Rotate(p Policy, running []Running, ready []Place, l Limits, now instant.Ti
 	})
 	excess := max(0, len(running)-l.MaxJobs)
 	stop := order[:excess:excess]
-	free := l.MaxJobs - (len(running) - excess)
+	free := max(0, l.MaxJobs-(len(running)-excess)-yields)
 	ready = ready[min(free, len(ready)):] // the first ones get the free slots
 	swaps := min(len(ready), l.MaxChurn-excess)
 	for _, i := range order[excess:] {

@@ -51,9 +51,25 @@ func TestRotate(t *testing.T) {
 		{"the young stay, the next goes", jobs("c10/9", "c70/8"), keys(1), Limits{MaxJobs: 2, MaxChurn: 9, MinRun: time.Minute}, []int{1}},
 		{"excess takes the worst", jobs("c10/1", "c20/2", "c30/3"), nil, Limits{MaxJobs: 1}, []int{2, 1}},
 	} {
-		if got := Rotate(FairShare, c.running, c.ready, c.limits, now); fmt.Sprint(got) != fmt.Sprint(append([]int{}, c.want...)) {
+		if got := Rotate(FairShare, c.running, 0, c.ready, c.limits, now); fmt.Sprint(got) != fmt.Sprint(append([]int{}, c.want...)) {
 			t.Errorf("%s: stops %v, want %v", c.name, got, c.want)
 		}
+	}
+}
+
+// TestRotateBesideYields: a job that gives way and keeps its slot for a while holds no free slot for those that wait.
+func TestRotateBesideYields(t *testing.T) {
+	now := instant.Seconds(1000)
+	last := Place{Key: 9}
+	running := []Running{{Continuous: true, Since: 1, Place: last}, {Continuous: true, Since: 2, Place: last}}
+	for yields, want := range []string{"[]", "[0]", "[0 1]", "[0 1]"} {
+		got := Rotate(FairShare, running, yields, keys(1, 2), Limits{MaxJobs: 4, MaxChurn: 4}, now)
+		if fmt.Sprint(got) != want {
+			t.Errorf("beside %d that give way: stops %v, want %s", yields, got, want)
+		}
+	}
+	if got := Rotate(FairShare, running, 3, nil, Limits{MaxJobs: 2, MaxChurn: 4}, now); len(got) > 0 {
+		t.Errorf("none waits, and it stops %v: those that give way leave room", got)
 	}
 }
 
@@ -63,7 +79,7 @@ func TestRotateByTags(t *testing.T) {
 	running := []Running{
 		{Continuous: true, Since: 3, Place: Place{Key: 9}}, {Continuous: true, Since: 1, Place: Place{Key: 4}}, {Continuous: true, Since: 2, Place: Place{Key: 8}},
 	}
-	got := Rotate(Tags, running, keys(5, 8, 8), Limits{MaxJobs: 3, MaxChurn: 3}, now)
+	got := Rotate(Tags, running, 0, keys(5, 8, 8), Limits{MaxJobs: 3, MaxChurn: 3}, now)
 	if fmt.Sprint(got) != "[2 0]" {
 		t.Errorf("stops %v", got)
 	}
@@ -94,7 +110,8 @@ func TestRotateKeepsItsBounds(t *testing.T) {
 			return Place{rapid.Int64Range(0, 1).Draw(t, "epoch"), rapid.Int64Range(0, 5).Draw(t, "key")}
 		}), 0, 20).Draw(t, "ready")
 		slices.SortFunc(ready, Place.Compare)
-		stops := Rotate(Policy(rapid.IntRange(0, 2).Draw(t, "policy")), running, ready, l, now)
+		yields := rapid.IntRange(0, 3).Draw(t, "yields")
+		stops := Rotate(Policy(rapid.IntRange(0, 2).Draw(t, "policy")), running, yields, ready, l, now)
 		seen := map[int]bool{}
 		for _, i := range stops {
 			if seen[i] {
@@ -106,10 +123,10 @@ func TestRotateKeepsItsBounds(t *testing.T) {
 		if len(stops) < excess || len(stops) > max(excess, l.MaxChurn) || len(running)-len(stops) > l.MaxJobs {
 			t.Fatalf("stops %d of %d with %+v", len(stops), len(running), l)
 		}
-		if free := l.MaxJobs - (len(running) - len(stops)); len(stops) > excess && free > len(ready) {
+		if free := l.MaxJobs - (len(running) - len(stops)) - yields; len(stops) > excess && free > len(ready) {
 			t.Fatalf("frees %d slots for %d jobs", free, len(ready))
 		}
-		free := max(0, l.MaxJobs-len(running))
+		free := max(0, l.MaxJobs-len(running)-yields)
 		for n, i := range stops[excess:] {
 			if ready[free+n].Compare(running[i].Place) > 0 {
 				t.Fatalf("stops %v for %v", running[i].Place, ready[free+n])

@@ -6,6 +6,7 @@ import (
 	"couchrelay/core/instant"
 	"couchrelay/core/node"
 	"couchrelay/core/prng"
+	"couchrelay/core/replication"
 )
 
 // labNode drives a node of core/node. Its runs take time and do nothing else.
@@ -65,6 +66,10 @@ func (p *labNode) handle(ev node.Event) {
 			p.await(e)
 		case node.StartRun:
 			p.start(e)
+		case node.TellRun:
+			if _, is := e.Event.(replication.GiveWay); is { // the laboratory's runs have no documents
+				p.handle(node.RunGivesWay{Run: e.Run})
+			}
 		case node.StopRun:
 			p.stop(e.Run)
 		case node.KillRun:

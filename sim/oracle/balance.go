@@ -62,8 +62,15 @@ func (o *balancing) stepped(s nodeStep) {
 	goesOn := s.partial // the queue was not seen whole, or runs are lost
 	for _, e := range s.effects {
 		switch e := e.(type) {
+		case node.TellRun:
+			if asksToGiveWay(e) {
+				stopped = append(stopped, s.p.find(e.Run))
+			}
 		case node.StopRun:
 			r := s.p.find(e.Run)
+			if _, asked := s.ev.(node.RunGivesWay); asked && r.yields {
+				continue // it was told to, for what was seen then
+			}
 			if o.shadows[r.JobID()] == nil || o.holds(r) { // else its job was taken away
 				stopped = append(stopped, r)
 			}
@@ -221,7 +228,7 @@ func (o *balancing) checkBalance(p *process, f fleet, stopped []*run, atOnce int
 
 // mayMove reports whether a job could move.
 func (o *balancing) mayMove(r *run) bool {
-	return !r.stopped && r.Replication().Continuous && o.rested(r)
+	return r.goesOn() && r.Replication().Continuous && o.rested(r)
 }
 
 // follow is S33f for a job that is taken again after it moved. A job that has waited for longer than the
@@ -322,7 +329,7 @@ func (o *Oracle) CheckEven(e Evening) {
 			for to, lack := range lacks {
 				movable := lack > 0 && then[to].Has(r.JobID()) && !now[i].Has(r.JobID())
 				rested := o.w.Now().Sub(r.Began()) > max(rest, p.applied.MinRun)+p.applied.Interval
-				if movable && rested && f.nodes[i].running > targets[i] && !r.stopped && r.Replication().Continuous {
+				if movable && rested && f.nodes[i].running > targets[i] && r.goesOn() && r.Replication().Continuous {
 					o.Fail("L9c", "%s keeps job %s, and the nodes run %+v", p.Name, r.JobID(), f)
 				}
 			}

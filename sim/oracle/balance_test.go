@@ -42,7 +42,7 @@ func TestMoves(t *testing.T) {
 				r.pass(m.ran / 20)
 				r.fleetTells(8, m.other)
 			}
-			r.survey(fifoOrder, idle, nil, stop(runs[:m.stops]...)...)
+			r.survey(fifoOrder, idle, nil, giveWay(runs[:m.stops]...)...)
 		}
 	}
 	const rested, young = 10 * time.Minute, 9 * time.Minute
@@ -97,7 +97,7 @@ func TestMoves(t *testing.T) {
 		{"none of its own part", tell(moves{0, rested, nil, kept, 0, false, 0}), ""},
 		{"for no reason", func(r *rig) {
 			r.slots(2)
-			r.step(node.Wake{}, stop(r.runAt(given[0], 7, nil))...)
+			r.step(node.Wake{}, giveWay(r.runAt(given[0], 7, nil))...)
 		}, "S33a"},
 		{"and come back", back(patience-1000, "n1/1"), "S33f"},
 		{"and come back late", back(patience, "n1/1"), ""},

@@ -54,9 +54,14 @@ func (c *chronicle) stepped(s nodeStep) {
 	s.partial = s.seesPart()
 	c.on.nodeStepped.tell(s)
 	for _, e := range s.effects {
-		if stop, is := e.(node.StopRun); is {
-			if r := s.p.find(stop.Run); r != nil {
+		switch e := e.(type) {
+		case node.StopRun:
+			if r := s.p.find(e.Run); r != nil {
 				r.stopped, r.stopAt = true, c.w.Now()
+			}
+		case node.TellRun:
+			if r := s.p.find(e.Run); r != nil && asksToGiveWay(e) {
+				r.yields = true
 			}
 		}
 	}

@@ -86,6 +86,7 @@ type run struct {
 	p         *process
 	begin     beginning
 	confirmed bool
+	yields    bool // its node wants it to give way
 	stopped   bool // by its node
 	stopAt    instant.Time
 	strayed   instant.Time // since when its job is not its own; Never while it is
@@ -102,6 +103,9 @@ type run struct {
 	stall   stall
 	reports reports
 }
+
+// goesOn reports whether the run's node has neither stopped it nor told it to give way.
+func (r *run) goesOn() bool { return !r.stopped && !r.yields }
 
 // atLogs is what a run does with its logs.
 type atLogs struct {

@@ -22,6 +22,8 @@ var protocolSubject = subject{
 			"durable, where the target refuses nothing."},
 		{"S95d", "A log goes to the target and then to the source, and its history extends what the run found."},
 		{"S95e", "A run with nothing in flight goes on, and what failed is repeated after a pause."},
+		{"S95g", "A run that is to give way finishes the documents that it began in the first half of its turn, " +
+			"and then gives way at once."},
 		{"S95f", "How a run ends follows from what it was told: it completes only with all concluded and " +
 			"saved, and " +
 			"gives up only for an answer."},
@@ -104,7 +106,7 @@ func (ps *protocols) judge(r *run, err error) {
 	}
 	id := map[protocol.Rule]string{
 		protocol.Beginning: "S95a", protocol.Copying: "S95b", protocol.Covering: "S95c",
-		protocol.Logging: "S95d", protocol.Waiting: "S95e", protocol.Ending: "S95f",
+		protocol.Logging: "S95d", protocol.Waiting: "S95e", protocol.Yielding: "S95g", protocol.Ending: "S95f",
 	}[b.Rule]
 	ps.Fail(id, "%s: %s", r, b.Text)
 }

@@ -5,6 +5,7 @@ import (
 
 	"couchrelay/core/jobs"
 	"couchrelay/core/node"
+	"couchrelay/core/replication"
 	"couchrelay/core/schedule"
 )
 
@@ -41,8 +42,10 @@ func (o *rotations) nodeStepped(s nodeStep) {
 		switch e := e.(type) {
 		case node.Ask:
 			o.checkGaveWay(e.Request)
-		case node.StopRun:
-			stopped = append(stopped, s.p.find(e.Run))
+		case node.TellRun:
+			if asksToGiveWay(e) {
+				stopped = append(stopped, s.p.find(e.Run))
+			}
 		case node.KillRun:
 			killed = true
 		}
@@ -64,19 +67,28 @@ func (o *rotations) nodeStepped(s nodeStep) {
 	}
 }
 
+// asksToGiveWay reports whether a node has a run give way.
+func asksToGiveWay(e node.Effect) bool {
+	tell, _ := e.(node.TellRun)
+	_, is := tell.Event.(replication.GiveWay)
+	return is
+}
+
 // slots are the slots of a node: how many it has, how many runs go on, how many of these are too many, how
-// many slots are free.
+// many slots are free. Runs that are to give way and have not said yet that they do hold theirs.
 type slots struct{ most, going, excess, free int }
 
 func slotsOf(p *process) slots {
-	s := slots{most: p.MaxJobs()}
+	s, yields := slots{most: p.MaxJobs()}, 0
 	for _, r := range p.runs {
-		if !r.stopped {
+		if r.goesOn() {
 			s.going++
+		} else if !r.stopped {
+			yields++
 		}
 	}
 	s.excess = max(0, s.going-s.most)
-	s.free = s.most - (s.going - s.excess)
+	s.free = max(0, s.most-(s.going-s.excess)-yields)
 	return s
 }
 
@@ -88,7 +100,7 @@ func (o *rotations) isYoung(r *run) bool { return o.w.Now().Sub(r.Began()) < r.p
 // was suspended.
 func (o *rotations) mayGiveWay(r *run) bool {
 	ran := o.w.Now().Sub(r.Began()) - r.p.Lag()
-	return !r.stopped && r.Replication().Continuous && ran >= r.p.Settings().MinRun
+	return r.goesOn() && r.Replication().Continuous && ran >= r.p.Settings().MinRun
 }
 
 // noteGivesWay remembers for which place runs are stopped. Only under fair share do places of runs never
@@ -106,7 +118,7 @@ func (o *rotations) noteGivesWay(p *process, seen node.Surveyed, stopped []*run)
 func (o *rotations) checkBounds(p *process, seen node.Surveyed, stopped []*run) {
 	s, continuous := slotsOf(p), 0
 	for _, r := range p.runs {
-		if !r.stopped && r.Replication().Continuous {
+		if r.goesOn() && r.Replication().Continuous {
 			continuous++
 		}
 	}

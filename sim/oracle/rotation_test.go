@@ -8,6 +8,7 @@ import (
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/node"
+	"couchrelay/core/replication"
 	"couchrelay/core/schedule"
 	"couchrelay/sim/world"
 )
@@ -29,9 +30,9 @@ func (r *rig) slots(n int) {
 	r.node(1).Occupy(0)
 }
 
-func stop(runs ...*world.Run) (effects []node.Effect) {
+func giveWay(runs ...*world.Run) (effects []node.Effect) {
 	for _, run := range runs {
-		effects = append(effects, node.StopRun{Run: run.ID()})
+		effects = append(effects, node.TellRun{Run: run.ID(), Event: replication.GiveWay{}})
 	}
 	return effects
 }
@@ -53,7 +54,7 @@ func TestRotation(t *testing.T) {
 			for _, i := range stopped {
 				some = append(some, all[i])
 			}
-			r.survey(fifoOrder, idle, waiting, stop(some...)...)
+			r.survey(fifoOrder, idle, waiting, giveWay(some...)...)
 		}
 	}
 	// succeeds has one of two runs stop, its job be taken once more after so many accepts, and the other run give way.
@@ -65,9 +66,24 @@ func TestRotation(t *testing.T) {
 			s.header.State, s.header.Lock = jobs.Running, aLock
 			s.header.Lock.Batch += accepts
 			r.know("one", s)
-			r.step(node.Wake{}, stop(one)...)
+			r.step(node.Wake{}, node.StopRun{Run: one.ID()})
 			r.pass(time.Hour)
-			r.survey(fifoOrder, idle, []int64{1}, stop(two)...)
+			r.survey(fifoOrder, idle, []int64{1}, giveWay(two)...)
+		}
+	}
+	// beside has one of two runs be told to give way, and keep its slot for a while; then the other one is judged.
+	beside := func(gives bool) func(*rig) {
+		return func(r *rig) {
+			r.slots(2)
+			one, two := r.runAt("one", 7, nil), r.runAt("two", 7, nil)
+			r.pass(time.Hour)
+			r.survey(fifoOrder, idle, []int64{1}, giveWay(one)...)
+			r.pass(time.Minute)
+			if gives {
+				r.survey(fifoOrder, idle, []int64{1}, giveWay(two)...)
+			} else {
+				r.survey(fifoOrder, idle, []int64{1})
+			}
 		}
 	}
 	front := []int64{1, 2, 3}
@@ -80,6 +96,8 @@ func TestRotation(t *testing.T) {
 		{"one gives way while a slot is free", rotates(1, front[:1], time.Hour, 0), "S6c"},
 		{"one gives way while the job of another waits for its run before", succeeds(1), ""},
 		{"one gives way while another run stops", succeeds(0), "S6c"},
+		{"one gives way while another keeps its slot", beside(true), ""},
+		{"none gives way while another keeps its slot", beside(false), "S6g"},
 		{"none gives way while slots are free", rotates(1, front[:1], time.Hour), ""},
 		{"three of four at once", rotates(4, front, time.Hour, 0, 1, 2), "S6a"},
 		{"two of four that are too many", rotates(4, nil, time.Hour, 0, 1), ""},
@@ -104,14 +122,14 @@ func TestRotation(t *testing.T) {
 			r.slots(1)
 			run := r.runAt("job", 7, oneShot)
 			r.pass(time.Hour)
-			r.survey(fifoOrder, idle, front, stop(run)...)
+			r.survey(fifoOrder, idle, front, giveWay(run)...)
 		}, "S6b"},
 		{"a one-shot is too many, and a continuous job goes on", func(r *rig) {
 			r.slots(1)
 			run := r.runAt("job0", 7, oneShot)
 			r.runAt("job1", 7, nil)
 			r.pass(time.Hour)
-			r.survey(fifoOrder, idle, nil, stop(run)...)
+			r.survey(fifoOrder, idle, nil, giveWay(run)...)
 		}, "S6b"},
 	})
 }
@@ -125,7 +143,7 @@ func TestLastGivesWay(t *testing.T) {
 			r.pass(time.Second)
 			run := r.runAt("job1", second, nil)
 			r.pass(time.Hour)
-			r.survey(o, idle, []int64{0}, stop(run)...)
+			r.survey(o, idle, []int64{0}, giveWay(run)...)
 		}
 	}
 	value := func(v float64) int64 { return int64(math.Log2(v) * aHalfLife) }
@@ -143,7 +161,7 @@ func TestGaveWay(t *testing.T) {
 			r.slots(1)
 			run := r.runAt("job", waits+10*aHalfLife, nil)
 			r.pass(time.Hour)
-			r.survey(o, idle, []int64{waits}, stop(run)...)
+			r.survey(o, idle, []int64{waits}, giveWay(run)...)
 			turn := jobstore.Turn{Place: schedule.Place{Key: queued}}
 			// Only rotations hear of this: turns would ask for the place that the definition gives.
 			r.o.on.nodeStepped[1](nodeStep{p: r.o.process(r.node(1)), ev: node.Wake{}, effects: []node.Effect{

@@ -38,6 +38,8 @@ type want struct {
 	name
 	position *position // nil for one of the list
 	since    instant.Time
+	began    instant.Time // when it was first read, or copied; 0 before
+	read     instant.Time // when the read began that brought its body; 0 before
 	stage    stage
 	// concluded, by this way or another; the rows of one document ask for a revision more than once.
 	satisfied bool
@@ -320,6 +322,7 @@ func (r copier) fetched(id uint64, f *flight, reply peer.Reply) {
 		case peer.Taken:
 			r.took(comes)
 			w.stage, w.inline, w.came, w.failed = kept, op.Attachments, d.Rev, false
+			w.read = f.sent
 			if w.came == "" {
 				w.came = w.rev
 			}

@@ -19,6 +19,7 @@ const (
 	Covering              // what a checkpoint covers, and what comes before it
 	Logging               // what a log says, and in which order both are written
 	Waiting               // when the next request comes at the latest and at the soonest
+	Yielding              // when a run that is to give way does so
 	Ending                // what is concluded when the run ends
 )
 
@@ -56,6 +57,7 @@ const (
 // flight is a request without an answer.
 type flight struct {
 	op     peer.Op
+	sent   instant.Time
 	wants  []*want // the revisions that it is about
 	marked int     // changes that were concluded when it left
 	page   bool    // it compares a page of the list of refused documents
@@ -81,11 +83,10 @@ type Run struct {
 	filter  *peer.Filter
 	flights map[uint64]*flight
 	last    told
-	dropped int  // requests about documents that the run gave up in the present step
-	stopped bool // the run was told to stop
-	gaveUp  bool // the run has canceled its feed by itself, as one that is stalled does
+	dropped int // requests about documents that the run gave up in the present step
 
 	start beginning
+	turn
 	documents
 	list list
 	save saving
@@ -127,6 +128,10 @@ func New(t Terms) *Run {
 func (r *Run) Hear(now instant.Time, ev replication.Event) error {
 	r.now, r.last, r.dropped = now, told{}, 0
 	switch ev := ev.(type) {
+	case replication.Begin:
+		r.turn.begun = now
+	case replication.GiveWay:
+		r.turn.asked = now
 	case replication.Identified:
 		return r.identified()
 	case replication.Reply:
@@ -198,7 +203,8 @@ func (r *Run) Call(now instant.Time, id uint64, op peer.Op) error {
 	if err := r.wait.called(r, op); err != nil {
 		return err
 	}
-	f := &flight{op: op}
+	f := &flight{op: op, sent: now}
+	defer r.moves(f)
 	r.flights[id] = f
 	switch {
 	case r.phase == over:
@@ -264,6 +270,8 @@ func (r *Run) Does(e replication.Effect) error {
 		return r.identifies(e)
 	case replication.Refused:
 		return r.lists(e.Findings)
+	case replication.GivesWay:
+		return r.givesWay()
 	case replication.ReadRefused:
 		r.took(readsList)
 		r.list.questions++

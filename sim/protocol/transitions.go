@@ -82,6 +82,7 @@ const (
 	failures
 	repeats
 	givesUp
+	givesWay
 	stops
 	completes
 	endsStopped
@@ -133,6 +134,7 @@ var words = [transitions]string{
 	findsOthersLog: "another run's log is there", looksAtLog: "look at a log again",
 	looksAtSource: "look for the last change again", looksAtDatabase: "open a database again",
 	failures: "a request fails", repeats: "repeat a request", givesUp: "give up a request",
+	givesWay:  "give way",
 	stops:     "be told to stop",
 	completes: "complete", endsStopped: "end as stopped", endsChanged: "end for another filter function",
 	fails: "fail for a refusal", crashes: "crash",

@@ -154,6 +154,9 @@ func (w *waiting) called(r *Run, op peer.Op) error {
 func (r *Run) Rests(now instant.Time, excused bool) error {
 	w := &r.wait
 	r.now = now
+	if err := r.keepsSlot(); err != nil {
+		return err
+	}
 	waits := r.phase == naming && r.base != "" || r.list.questions > 0
 	switch {
 	case !w.begun || r.phase == over || len(r.flights) > 0 || waits:

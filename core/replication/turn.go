@@ -1,0 +1,34 @@
+package replication
+
+import (
+	"slices"
+
+	"couchrelay/core/instant"
+)
+
+// turn is the time of the run in its slot.
+type turn struct {
+	*Run
+
+	begun instant.Time // when the run got its slot; without meaning while it is idle
+	asked instant.Time // when it was told to give way; 0 before
+	gave  bool         // it has answered that with GivesWay
+}
+
+// due is when a delayed run makes its first request.
+func (t *turn) due() instant.Time { return t.begun.Add(t.plan.Delay) }
+
+// giveWay tells that the run may be stopped for another job, once all documents are over that it began in the first
+// half of its time in the slot until it was told so. Otherwise a document that takes longer than a turn would be begun
+// anew in each turn, for ever; so what was begun early is finished in every turn. The run copies other documents as
+// well meanwhile, as the slot is taken anyway.
+func (t *turn) giveWay() {
+	if t.asked == 0 || t.gave || t.phase == ended || t.stopping {
+		return
+	}
+	early := t.begun.Add(t.asked.Sub(t.begun) / 2)
+	if !slices.ContainsFunc(t.calls, func(c *call) bool { return ofDocuments(c.op) && c.began <= early }) {
+		t.gave = true
+		t.emit(GivesWay{})
+	}
+}
