@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"slices"
 	"time"
 
 	json "github.com/go-json-experiment/json/v1"
@@ -203,6 +204,9 @@ func (cp *checkpoints) replied(a reply) {
 	filters := rep.Filter.Kind != spec.NoFilter && rep.Filter.Kind != spec.DocIDs
 	if last == nil || last.ID != op.ID || filters || rep.WinningRevsOnly || len(last.leaves()) >= maxLeaves {
 		return
+	}
+	if a.feed.begun && slices.ContainsFunc(last.leaves(), func(rev string) bool { return !slices.Contains(op.Revs, rev) }) {
+		return // it looks for what it has read itself
 	}
 	if peers.Lost(source, peer.Seq(last.Seq), op.ID) {
 		cp.Fail("S27a", "%s takes %s for the one that it was, which has lost the change of %s at %s",

@@ -103,6 +103,12 @@ func TestCheckpoints(t *testing.T) {
 			run := r.run(options)
 			run.Identify(logID)
 			op := peer.FindRev{ID: "a", Revs: []string{winner}}
+			if slices.Contains(restore, "later") {
+				r.call(run, peer.ReadChanges{Since: peer.Zero})
+			}
+			if slices.Contains(restore, "other") {
+				op.Revs = []string{"1-other"}
+			}
 			id := r.call(run, op)
 			put("meanwhile")
 			r.answer(run, id, op, peer.Reply{Result: peer.RevFound{Found: !slices.Contains(restore, "noticed")}})
@@ -159,6 +165,9 @@ func TestCheckpoints(t *testing.T) {
 		{"known, and its last change is gone", asks(nil, true, "before"), "S27a"},
 		{"known by one document, and its last change is gone",
 			asks(map[string]any{"doc_ids": []string{"a"}}, true, "before"), "S27a"},
+		{"known by a revision less, and its last change is gone", asks(nil, true, "before", "other"), "S27a"},
+		{"still known, and its last change is gone", asks(nil, true, "before", "later"), "S27a"},
+		{"still known by what it has read since", asks(nil, true, "before", "later", "other"), ""},
 		{"not known, as its last change is gone", asks(nil, true, "before", "noticed"), ""},
 		{"known, and its last change is gone when the answer comes", asks(nil, true, "meanwhile"), ""},
 		{"known, and its last change is there again", asks(nil, true, "before", "again"), ""},
