@@ -205,7 +205,8 @@ func (cp *checkpoints) replied(a reply) {
 	if last == nil || last.ID != op.ID || filters || rep.WinningRevsOnly || len(last.leaves()) >= maxLeaves {
 		return
 	}
-	if a.feed.begun && slices.ContainsFunc(last.leaves(), func(rev string) bool { return !slices.Contains(op.Revs, rev) }) {
+	other := func(rev string) bool { return !slices.Contains(op.Revs, rev) }
+	if a.feed.begun && slices.ContainsFunc(last.leaves(), other) {
 		return // it looks for what it has read itself
 	}
 	if peers.Lost(source, peer.Seq(last.Seq), op.ID) {
