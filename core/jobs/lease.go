@@ -103,16 +103,17 @@ type Held struct {
 	Stop bool // the worker is asked to stop the run in order; see Queue.Stop
 }
 
-// Owned lists the jobs that the worker holds.
-func (q *Queue) Owned(r kv.Reader, worker string) ([]Held, error) {
+// Owned lists the jobs that the worker holds. It fails with an UnreadableError if the row of a job cannot be read. Of
+// the jobs in without it does not look at whether they are to be stopped.
+func (q *Queue) Owned(r kv.Reader, worker string, without ...string) ([]Held, error) {
 	rows, err := r.GetRange(q.Keys.Owned.Sub(worker).Range(), kv.RangeOptions{})
 	if err != nil {
 		return nil, err
 	}
-	return q.Keys.heldOf(rows, nil)
+	return q.Keys.heldOf(rows, without)
 }
 
-// heldOf reads owned rows but those of the jobs in without.
+// heldOf reads owned rows; of those of the jobs in without it reads the keys alone.
 func (k Keys) heldOf(rows []kv.KeyValue, without []string) ([]Held, error) {
 	list := make([]Held, 0, len(rows))
 	for _, row := range rows {
@@ -121,12 +122,10 @@ func (k Keys) heldOf(rows []kv.KeyValue, without []string) ([]Held, error) {
 			return nil, err
 		}
 		stop := string(row.Value) == stopMark
-		if !stop && len(row.Value) > 0 {
-			return nil, corruptf("owned row of job %q", id)
+		if !stop && len(row.Value) > 0 && !slices.Contains(without, id) {
+			return nil, OfJob(id, corruptf("owned row of job %q", id))
 		}
-		if !slices.Contains(without, id) {
-			list = append(list, Held{ID: id, Lock: lock, Stop: stop})
-		}
+		list = append(list, Held{ID: id, Lock: lock, Stop: stop})
 	}
 	return list, nil
 }
@@ -208,6 +207,7 @@ func (q *Queue) Expire(
 	if err != nil {
 		return false, err
 	}
+	list = slices.DeleteFunc(list, func(h Held) bool { return slices.Contains(without, h.ID) })
 	left := len(rows) - len(list)
 	var ids []string
 	size := 0

@@ -3,6 +3,7 @@ package jobstore
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
@@ -265,8 +266,10 @@ type RetryAsked struct {
 	At    instant.Time
 }
 
-// RetriesAsked returns the demands to try the refused documents of the jobs.
-func (k Keys) RetriesAsked(r kv.Reader, held []jobs.Held) (list []RetryAsked, err error) {
+// RetriesAsked returns the demands to try the refused documents of the jobs but those in without. It fails with a
+// jobs.UnreadableError if one cannot be read.
+func (k Keys) RetriesAsked(r kv.Reader, held []jobs.Held, without ...string) (list []RetryAsked, err error) {
+	held = slices.DeleteFunc(slices.Clone(held), func(h jobs.Held) bool { return slices.Contains(without, h.ID) })
 	keys := make([][]byte, len(held))
 	for i, h := range held {
 		keys[i] = k.Retry.Pack(h.ID)
@@ -281,7 +284,7 @@ func (k Keys) RetriesAsked(r kv.Reader, held []jobs.Held) (list []RetryAsked, er
 		}
 		at, err := demandedAt(held[i].ID, b)
 		if err != nil {
-			return nil, err
+			return nil, jobs.OfJob(held[i].ID, err)
 		}
 		list = append(list, RetryAsked{held[i].ID, at})
 	}

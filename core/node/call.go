@@ -26,6 +26,7 @@ type call struct {
 	sent   instant.Time  // when the present attempt was sent, by the steady clock; leases count from here
 	due    instant.Time  // when the next attempt is, by the steady clock; only while not flying
 	pause  time.Duration // before the last repetition; it doubles up to maxPause, 0 before the first failure
+	odd    bool          // the present attempt could not read a job; the store is not down for that
 }
 
 // requests are what the node has asked of the store.
@@ -110,8 +111,10 @@ func (n *Node) answered(c *call, e Done) {
 		passesOver(n, e)
 	}
 	if e.Fault == StoreDown {
-		switch {
-		case passesOver(n, e):
+		told := slices.Contains(n.unreadable, e.Unreadable)
+		switch c.odd = told || passesOver(n, e); {
+		case told:
+		case c.odd:
 			c.pause = 0
 		case !n.failing:
 			n.failing = true
@@ -125,7 +128,7 @@ func (n *Node) answered(c *call, e Done) {
 		return
 	}
 	n.dropCalls(func(o *call) bool { return o == c })
-	if n.failing && !slices.ContainsFunc(n.calls, func(c *call) bool { return c.pause > 0 }) {
+	if n.failing && !slices.ContainsFunc(n.calls, func(c *call) bool { return c.pause > 0 && !c.odd }) {
 		n.failing = false
 		n.note("store_back", "", "all requests that had failed have got through")
 	}
@@ -145,7 +148,7 @@ func passesOver(n *Node, e Done) bool {
 	if !n.passOver(e.Unreadable) {
 		return false
 	}
-	n.note("job_unreadable", e.Unreadable, "%s; the job does not run, and is looked at now and then", e.Text)
+	n.note("job_unreadable", e.Unreadable, "%s; other jobs go on, and this one is looked at now and then", e.Text)
 	n.lookOwned() // it may be one of the node's own
 	return true
 }

@@ -269,3 +269,66 @@ func TestEachSlowStopIsKilled(t *testing.T) {
 		t.Errorf("the first run is on: %v, and the next step %s late", on, n.Deadline().Sub(ends))
 	}
 }
+
+// TestUnreadableOfOwn: a demand, or a mark to stop, of one job of a node cannot be read. The node hears of cancels of
+// the others all the same, tells operators, and goes on with the run; when the worker is lost, the others come back.
+func TestUnreadableOfOwn(t *testing.T) {
+	for _, marked := range []bool{false, true} {
+		w := newWorld(t)
+		w.putMany(3, true)
+		n := w.start("n1", nil)
+		w.pass(time.Second)
+		odd, own := n.runOf("r000"), n.runs[0].held
+		w.do(func(tx kv.Tx) error {
+			key := w.s.Keys.Retry.Pack(own.JobID)
+			if marked {
+				key = w.s.Keys.Jobs.Owned.Pack(own.Lock.Worker, own.Lock.Batch, own.JobID)
+			}
+			tx.Set(key, []byte{0xff})
+			return nil
+		})
+		run := n.runOf("r001")
+		w.put("r001", `{"_deleted":true}`)
+		w.pass(10 * time.Second)
+		if !n.stopped[run] || n.stopped[odd] || !slices.Contains(n.notes, "job_unreadable") {
+			t.Errorf("marked %v: stopped %v; %v", marked, n.stopped, n.texts)
+		}
+		n.stopAll()
+		w.pass(10 * time.Minute)
+		n.paused = true
+		other := w.start("other", nil)
+		w.pass(10 * time.Minute)
+		if other.runOf("r002"); len(other.running) < 1 {
+			t.Errorf("marked %v: %d run; %v", marked, len(other.running), other.texts)
+		}
+	}
+}
+
+// TestUnreadableOfRun: the record of a job that runs cannot be read when its run ends. Operators are told which job it
+// is, others go on, and it is not taken for an outage of the store: a real one is told, and that it is over.
+func TestUnreadableOfRun(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(3, true)
+	n := w.start("n1", nil)
+	w.pass(time.Second)
+	key := w.rowOf("r000", 0)
+	was := w.damage(key, []byte{0xff})
+	n.endRun(n.runOf("r000"), replication.Crashed)
+	w.pass(3 * time.Minute)
+	if told := count(n.notes, "job_unreadable"); told < 1 || told > 8 || slices.Contains(n.notes, "store_error") {
+		t.Errorf("operators are told %d times: %v", told, n.texts)
+	}
+	w.down = true
+	w.pass(time.Second * 12)
+	w.down = false
+	w.pass(3 * time.Minute)
+	if !slices.Contains(n.notes, "store_error") || !slices.Contains(n.notes, "store_back") {
+		t.Errorf("an outage is told as %v", n.texts)
+	}
+	w.damage(key, was)
+	w.pass(10 * time.Minute)
+	if n.Running() != 3 {
+		t.Errorf("%d jobs run once all can be read; %v", n.Running(), n.texts)
+	}
+	w.audit()
+}

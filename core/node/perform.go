@@ -12,7 +12,11 @@ import (
 // Perform carries a request out in a transaction. now is the wall clock when the request was begun, the
 // same for every attempt.
 func Perform(tx kv.Tx, s *jobstore.Store, q Request, now instant.Time) (Result, error) {
-	return q.perform(tx, s, now)
+	result, err := q.perform(tx, s, now)
+	if h, is := q.(HeldRequest); is {
+		err = jobs.OfJob(h.HeldJob().JobID, err)
+	}
+	return result, err
 }
 
 // OutcomeOf translates the error of a request's transaction for the node; nil is Committed.

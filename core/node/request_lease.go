@@ -69,7 +69,10 @@ func (q Beat) answered(n *Node, c *call, e Done) { n.beaten(c, q, e.Result.(Beat
 func (Beaten) result() {}
 
 // ListOwned reads the jobs that the store says this worker holds.
-type ListOwned struct{ Worker string }
+type ListOwned struct {
+	Worker  string
+	Without []string `eventlog:"omitzero"` // jobs that the node could not read
+}
 
 // Owned lists the jobs that the worker holds, and its call counter at that moment.
 type Owned struct {
@@ -84,6 +87,12 @@ func (q ListOwned) String() string { return "list jobs of " + q.Worker }
 
 func (ListOwned) ofLease() {}
 
+// renew has of the jobs that could not be read the keys alone.
+func (q ListOwned) renew(n *Node) Request {
+	q.Without = slices.Clone(n.unreadable)
+	return q
+}
+
 // perform reads the counter, the list and the holds from one snapshot. A job that is taken away or is to stop
 // later, and a new hold, change the counter, so the node learns of it from a watch or from its next heartbeat.
 // Without a live lease an empty list would seem to say that users took all the jobs.
@@ -95,7 +104,7 @@ func (q ListOwned) perform(tx kv.Tx, s *jobstore.Store, _ instant.Time) (Result,
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.Jobs.Owned(tx.Snapshot(), q.Worker)
+	list, err := s.Jobs.Owned(tx.Snapshot(), q.Worker, q.Without...)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +112,7 @@ func (q ListOwned) perform(tx kv.Tx, s *jobstore.Store, _ instant.Time) (Result,
 	if err != nil {
 		return nil, err
 	}
-	retries, err := s.Keys.RetriesAsked(tx.Snapshot(), list)
+	retries, err := s.Keys.RetriesAsked(tx.Snapshot(), list, q.Without...)
 	return Owned{Jobs: list, Calls: calls, Holds: holds, Retries: retries}, err
 }
 
@@ -119,7 +128,7 @@ func (q Resume) String() string { return "resume " + q.Held.String() }
 func (q Resume) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
 	w, err := q.owned(tx, s, now).Work()
 	if err != nil {
-		return nil, jobs.OfJob(q.JobID, err)
+		return nil, err
 	}
 	return Accepted{Work: []jobstore.Work{*w}}, nil
 }

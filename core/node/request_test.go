@@ -93,7 +93,7 @@ func TestFormatOfRequests(t *testing.T) {
 	want := `
 Join Worker Info: join as 
 Beat Worker Info: beat of 
-ListOwned Worker: list jobs of 
+ListOwned Worker Without: list jobs of 
 Retire Worker Limit Without: retire 
 ListLeases: list leases
 Expire Worker Beat Limit By Without: expire 

@@ -63,17 +63,20 @@ func in(key []byte, spaces ...tuple.Subspace) bool {
 // unneeded reports whether what a row says is for others. Nodes that were given up are kept for people. Who reads the
 // list of refused documents needs of the job its lock alone, and who changes the list may take a row out unread.
 // A sweep leaves rows of accounts that it cannot read as they are. That a run is to be stopped is for its worker, who
-// lists its jobs.
+// lists its jobs, unless it could not read that of this one.
 func (s sparing) unneeded(r fakefdb.Row, asked Asked) bool {
 	k := &s.w.store.Keys
-	switch asked.Request.(type) {
+	switch q := asked.Request.(type) {
 	case node.StoreRefused:
 		return in(r.Key, k.Refused)
 	case node.ReadRefused:
 		e, err := k.Jobs.Job.Unpack(r.Key)
 		return err == nil && len(e) > 1 && !r.Behind
 	case node.ListOwned:
-		return false
+		var lock jobs.Lock
+		var id string
+		err := k.Jobs.Owned.Scan(r.Key, &lock.Worker, &lock.Batch, &id)
+		return err == nil && !r.Behind && slices.Contains(q.Without, id)
 	case node.Sweep:
 		if in(r.Key, k.Usage, k.Count) {
 			return true
