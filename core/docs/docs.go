@@ -59,7 +59,7 @@ import (
 )
 
 // errMalformed is in the chain of errors for a value that this package cannot have written.
-var errMalformed = errors.New("docs: malformed value in the store")
+var errMalformed = fmt.Errorf("docs: malformed value: %w", kv.ErrUnreadable)
 
 // malformed is the error for such a value, of which it says where it was found.
 func malformed(where string, args ...any) error {

@@ -152,7 +152,7 @@ func (in *inward) advance() {
 	case in.end && r.job.Reconciling && len(in.left.unread) > 0:
 		in.call = r.call(peer.ReadDocs{IDs: in.left.unread, Budget: readBudget})
 	case in.end && r.job.Reconciling:
-		in.ask(Sweep{r.Held, in.left.after, in.left.absent})
+		in.ask(Sweep{Held: r.Held, After: in.left.after, Absent: in.left.absent, Without: slices.Clone(r.odd)})
 	case in.flush, in.end && !in.told:
 		in.ask(in.apply())
 	default:
@@ -435,6 +435,9 @@ func newer(rev string, leaves []string) bool {
 // applied goes on behind the documents that are in the mirror now.
 func (in *inward) applied(q Apply, got Applied) {
 	in.asking = false
+	if q.Odd {
+		in.run.leave(q.Docs[0].ID)
+	}
 	in.docs = slices.Clone(in.docs[got.N:])
 	switch {
 	case len(in.docs) == 0:
@@ -455,8 +458,11 @@ func (in *inward) applied(q Apply, got Applied) {
 	}
 }
 
-func (in *inward) swept(got Swept) {
+func (in *inward) swept(q Sweep, got Swept) {
 	in.asking = false
+	if q.Odd && got.After != q.After {
+		in.run.leave(got.After)
+	}
 	in.left, in.run.job.Reconciling = leftover{after: got.After, unread: got.Unread}, !got.Whole
 }
 

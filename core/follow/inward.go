@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -45,6 +46,8 @@ type (
 		AtEnd bool
 		// Behind is how many changes follow on Since, -1 if the server did not tell.
 		Behind int64
+		// Odd says that the only document could not be read, again and again: it is left out.
+		Odd bool
 	}
 	// Sweep compares the mirror behind After, in the order of ids, with what the feed has brought since all is read
 	// anew. It removes those of the other documents that are Absent: the run has asked the followed database for them.
@@ -53,6 +56,11 @@ type (
 		Held
 		After  string
 		Absent []string
+		Limit  int // of documents that are compared; 0 for as many as one transaction should
+		// Odd says that the only document could not be read, again and again: it is left out. Without are those that
+		// the run has left out.
+		Odd     bool
+		Without []string
 	}
 )
 
@@ -98,6 +106,9 @@ func (q Opened) perform(tx kv.Tx, s *Store, _ instant.Time) (Result, error) {
 	case q.Lost != peer.Mark{} && q.Lost == data.Last:
 		// Reached: the followed database was put back to an earlier state
 		data.another(q.Instance)
+	case data.Missing:
+		// Reached: documents that were left out are looked at again
+		data.Missing, data.Reconciling = false, true
 	default:
 		return Noted{*data}, nil
 	}
@@ -113,26 +124,13 @@ func (q Apply) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
 		// Reached: changes are applied again that had been committed
 		return Applied{N: n, Due: true}, nil
 	}
-	db, err := s.mirror(tx, q.ID)
-	if err != nil {
-		return nil, err
+	done, due, was := len(q.Docs), false, *data
+	if q.Odd {
+		s.Keys.put(tx, q.ID, q.Docs[0].ID, leftOut)
+		data.Missing = true
+	} else if done, due, err = s.apply(tx, q, data, now); err != nil {
+		return nil, ofDoc("", err)
 	}
-	a := applying{tx: tx, s: s, job: q.ID, epoch: data.Epoch, db: db}
-	if err := a.take(q.Docs); err != nil {
-		return nil, err
-	}
-	n, err := jobstore.Mirror(s.Relay, tx, db, a.writes, now)
-	if err != nil {
-		return nil, err
-	}
-	done := len(q.Docs)
-	if n < len(a.writes) {
-		done = a.places[n]
-	}
-	for _, f := range a.rows[:done] {
-		f()
-	}
-	was := *data
 	if done == len(q.Docs) {
 		data.Since, data.Last, data.Goal, data.Behind = q.Since, q.Last, q.Goal, q.Behind
 		if q.AtEnd {
@@ -146,7 +144,31 @@ func (q Apply) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
 	if *data != was {
 		err = s.Queue.Update(tx, q.ID, q.Lock, data.encode())
 	}
-	return Applied{N: done, Due: a.due}, err
+	return Applied{N: done, Due: due}, err
+}
+
+// apply brings documents into the mirror, and returns how many, and whether states are to be written back.
+func (s *Store) apply(tx kv.Tx, q Apply, data *Job, now instant.Time) (done int, due bool, err error) {
+	db, err := s.mirror(tx, q.ID)
+	if err != nil {
+		return 0, false, err
+	}
+	a := applying{tx: tx, s: s, job: q.ID, epoch: data.Epoch, db: db}
+	if err := a.take(q.Docs); err != nil {
+		return 0, false, err
+	}
+	n, err := jobstore.Mirror(s.Relay, tx, db, a.writes, now)
+	if err != nil {
+		return 0, false, err
+	}
+	done = len(q.Docs)
+	if n < len(a.writes) {
+		done = a.places[n]
+	}
+	for _, f := range a.rows[:done] {
+		f()
+	}
+	return done, a.due, nil
 }
 
 // more adds n changes to those that follow, unless these are not known.
@@ -373,31 +395,49 @@ func (q Sweep) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	was := *data
+	swept, err := q.sweep(tx, s, data, now)
+	if err != nil {
+		return nil, ofDoc("", err)
+	}
+	if *data != was {
+		err = s.Queue.Update(tx, q.ID, q.Lock, data.encode())
+	}
+	return swept, err
+}
+
+func (q Sweep) sweep(tx kv.Tx, s *Store, data *Job, now instant.Time) (swept Swept, err error) {
 	db, err := s.mirror(tx, q.ID)
 	if err != nil {
-		return nil, err
+		return swept, err
 	}
 	all := s.Keys.Rows.Sub(q.ID, "doc")
 	at := all.Range()
 	if q.After != "" {
 		at.Begin = kv.KeyAfter(all.Pack(q.After))
 	}
-	rows, err := tx.GetRange(at, kv.RangeOptions{Limit: s.Pages.Sweep})
+	limit := q.of(s.Pages.Sweep)
+	rows, err := tx.GetRange(at, kv.RangeOptions{Limit: limit})
 	if err != nil {
-		return nil, err
+		return swept, err
 	}
 	a := applying{tx: tx, s: s, job: q.ID, epoch: data.Epoch, db: db}
 	after, unread := q.After, []string(nil)
 	for i, kv := range rows {
 		if err := all.Scan(kv.Key, &after); err != nil {
-			return nil, err
+			return swept, err
+		}
+		if q.Odd {
+			s.Keys.put(tx, q.ID, after, leftOut)
+			data.Missing = true
+			return Swept{After: after}, nil
 		}
 		old, err := s.Keys.row(tx, q.ID, after)
 		if err != nil {
-			return nil, err
+			return swept, err
 		}
 		switch {
-		case old.Epoch == data.Epoch:
+		case old.Epoch == data.Epoch, slices.Contains(q.Without, after):
 		case slices.Contains(q.Absent, after):
 			// Reached: a document is not in the database that was made again
 			err = a.one(i, Incoming{ID: after, Deleted: true}, old)
@@ -405,13 +445,13 @@ func (q Sweep) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
 			unread = append(unread, after)
 		}
 		if err != nil {
-			return nil, err
+			return swept, err
 		}
 	}
 	for left := a.writes; len(left) > 0; {
 		n, err := jobstore.Mirror(s.Relay, tx, db, left, now)
 		if err != nil {
-			return nil, err
+			return swept, err
 		}
 		left = left[n:]
 	}
@@ -421,9 +461,12 @@ func (q Sweep) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
 	if len(unread) > 0 {
 		return Swept{After: q.After, Unread: unread}, nil
 	}
-	if len(rows) < s.Pages.Sweep {
+	if len(rows) < limit {
 		data.Reconciling = false
-		return Swept{Whole: true}, s.Queue.Update(tx, q.ID, q.Lock, data.encode())
+		return Swept{Whole: true}, nil
 	}
 	return Swept{After: after}, nil
 }
+
+// of is how many documents are compared.
+func (q Sweep) of(page int) int { return cmp.Or(q.Limit, page) }

@@ -85,7 +85,7 @@ func (out *outward) advance() {
 		}
 		out.call = r.call(op)
 	case len(out.written) > 0:
-		out.ask(Sent{r.Held, out.written})
+		out.ask(Sent{Held: r.Held, Docs: out.written})
 	case len(out.states) > 0:
 		ids := make([]string, len(out.states))
 		for i, s := range out.states {

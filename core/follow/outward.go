@@ -2,6 +2,7 @@ package follow
 
 import (
 	"fmt"
+	"slices"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/ejson"
@@ -23,11 +24,13 @@ type (
 		Looked  string
 		All     bool
 		After   string
+		Without []string // documents that could not be read; they stay due
 	}
 	// Sent notes states that the followed database has. They stay due until the feed has brought them. It answers Done.
 	Sent struct {
 		Held
-		Docs []Written
+		Docs    []Written
+		Without []string // documents that could not be read; nothing is noted of them
 	}
 )
 
@@ -135,7 +138,7 @@ func (q Prepare) perform(tx kv.Tx, s *Store, _ instant.Time) (Result, error) {
 			got.After = ids[len(ids)-1]
 		}
 	}
-	got.States, err = s.states(tx, q.ID, ids, q.All)
+	got.States, err = s.states(tx, q, ids)
 	return got, err
 }
 
@@ -172,7 +175,8 @@ func (s *Store) foresee(tx kv.Tx, db *docs.Database, job string, ids []string) {
 
 // states reads which of the documents have another state in the mirror, and notes that it is about to be sent. With
 // all, what was written, but has not come by the feed, is looked at again: it may have gone with a backup or a crash.
-func (s *Store) states(tx kv.Tx, job string, ids []string, all bool) ([]State, error) {
+func (s *Store) states(tx kv.Tx, q Prepare, ids []string) ([]State, error) {
+	job := q.ID
 	db, err := s.mirror(tx, job)
 	if err != nil {
 		return nil, err
@@ -180,23 +184,30 @@ func (s *Store) states(tx kv.Tx, job string, ids []string, all bool) ([]State, e
 	s.foresee(tx, db, job, ids)
 	var list []State
 	for _, id := range ids {
+		if slices.Contains(q.Without, id) {
+			tx.Set(s.Keys.due(job, id), nil)
+			continue
+		}
 		body, digest, err := stateIn(db, id)
 		if err != nil {
-			return nil, err
+			return nil, ofDoc(id, err)
 		}
 		r, err := s.Keys.row(tx, job, id)
 		if err != nil {
-			return nil, err
+			return nil, ofDoc(id, err)
 		}
 		written := r != nil && r.State == digest
 		if r == nil || digest == "" || written && r.Over == "" {
 			tx.Clear(s.Keys.due(job, id))
 			continue
 		}
-		if written && !all {
+		if written && !q.All {
 			continue // it stays due until the feed has brought it
 		}
 		tx.Set(s.Keys.due(job, id), nil)
+		if r.Rev == "" {
+			continue // it was left out
+		}
 		list = append(list, State{
 			ID: id, Rev: r.Rev, Over: r.over(), Body: r.Digest, Was: r.sent(),
 			Members: stateMembers(body), Digest: digest, Owner: ownerOf(body),
@@ -214,9 +225,12 @@ func (q Sent) perform(tx kv.Tx, s *Store, _ instant.Time) (Result, error) {
 		return nil, err
 	}
 	for _, d := range q.Docs {
+		if slices.Contains(q.Without, d.ID) {
+			continue
+		}
 		r, err := s.Keys.row(tx, q.ID, d.ID)
 		if err != nil {
-			return nil, err
+			return nil, ofDoc(d.ID, err)
 		}
 		if r == nil || r.Rev != d.Base {
 			continue // the feed was faster

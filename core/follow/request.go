@@ -35,6 +35,9 @@ func Failed(id uint64, err error) Answer {
 	if e, is := errors.AsType[*jobs.UnreadableError](err); is {
 		a.Unreadable = e.Job
 	}
+	if e, is := errors.AsType[*oddDoc](err); is {
+		a.Part, a.Doc = true, e.id
+	}
 	return a
 }
 

@@ -423,7 +423,7 @@ func TestWhatIsNoted(t *testing.T) {
 	} {
 		d := newDesk(t)
 		d.know("d", old, true)
-		d.ask(Sent{d.held, []Written{{"gone", "1-a", "1-a", "2-b", done}, c.sent}})
+		d.ask(Sent{Held: d.held, Docs: []Written{{"gone", "1-a", "1-a", "2-b", done}, c.sent}})
 		if now, due := d.row("d"); now == nil || *now != c.want || !due {
 			t.Errorf("%s: %+v, due %v, want %+v", name, now, due, c.want)
 		}

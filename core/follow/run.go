@@ -19,6 +19,7 @@ type run struct {
 	lastCall uint64
 	in       inward
 	out      outward
+	odd      []string // documents that it has left out
 
 	ended         bool // it gives its job back once nothing is under way
 	released      bool
@@ -43,10 +44,13 @@ func (r *run) deadline() instant.Time {
 	if r.ended {
 		return instant.Never
 	}
-	return min(r.in.deadline(), r.out.deadline())
+	return min(r.in.deadline(), r.out.deadline(), r.missed())
 }
 
 func (r *run) advance() {
+	if r.missed() <= r.w.now {
+		r.end("", "")
+	}
 	switch {
 	case !r.ended:
 		r.in.advance()
@@ -121,7 +125,7 @@ func (r *run) answered(q Request, result Result) {
 	case Apply:
 		r.in.applied(q, result.(Applied))
 	case Sweep:
-		r.in.swept(result.(Swept))
+		r.in.swept(q, result.(Swept))
 	case Look:
 		r.out.seen(result.(Seen))
 	case Prepare:

@@ -162,7 +162,7 @@ func TestLeftovers(t *testing.T) {
 	in := &r.in
 	in.through, r.job.Reconciling = "9", true
 	in.asking = true
-	in.swept(Swept{After: "a", Unread: []string{"b", "c", "d"}})
+	in.swept(Sweep{}, Swept{After: "a", Unread: []string{"b", "c", "d"}})
 	if in.asking || !r.job.Reconciling || in.left.after != "a" || len(in.left.unread) != 3 {
 		t.Fatalf("swept: %+v", in.left)
 	}
@@ -185,7 +185,7 @@ func TestLeftovers(t *testing.T) {
 		in.last.ID != "b" || len(in.proof.ahead) != 1 || in.proof.ahead[0] != in.last || len(in.left.unread) > 0 {
 		t.Errorf("taken: %+v, last %s, %+v", in.docs, in.last, in.left)
 	}
-	in.swept(Swept{Whole: true})
+	in.swept(Sweep{}, Swept{Whole: true})
 	if r.job.Reconciling || len(in.left.absent) > 0 {
 		t.Errorf("at the end: %+v", in.left)
 	}

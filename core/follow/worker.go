@@ -76,6 +76,9 @@ type ask struct {
 	sent  instant.Time
 	again instant.Time // when it is repeated; 0 while it is under way
 	fails int
+
+	odd    string // what the attempts before could not read; see avoid
+	misses int    // and how often in a row
 }
 
 // other is another worker's lease, watched for signs of life.
@@ -294,6 +297,9 @@ func (w *Worker) answer(e Answer) {
 			// Reached: a worker leaves while a job cannot be read
 			a.run.drop() // it goes back with the lease
 			return
+		}
+		if e.Part && a.run != nil {
+			a.avoid(w, e)
 		}
 		a.fails++
 		a.again = w.now.Add(w.jitter(min(500*time.Millisecond<<min(a.fails, 6), 10*time.Second)))

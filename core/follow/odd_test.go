@@ -1,0 +1,168 @@
+package follow_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/kv"
+)
+
+// rowsOf are rows of a document: what is known of it, its record in the mirror, and the record of its job.
+func (w *world) rowsOf(id string) (rows map[string][]byte) {
+	_, jobID := w.job(id)
+	w.do(func(tx kv.Tx) error {
+		db, err := w.relay.Docs.Open(tx, mirror)
+		if err == nil {
+			record, _ := w.relay.Docs.Reads(db.Instance, id)
+			rows = map[string][]byte{
+				"known": w.store.Keys.Rows.Pack(mirror, "doc", id), "mirror": record[0],
+				"job": w.relay.Keys.Jobs.Job.Pack(jobID, int64(0)),
+			}
+		}
+		return err
+	})
+	return rows
+}
+
+// to is the i-th of documents with replications of their own.
+func to(i int) string { return fmt.Sprintf(`{"source":"http://a/x","target":"http://b/y%d"}`, i) }
+
+// told is how often operators were told of a document that is left out.
+func (k *worker) told(id string) (n int) {
+	for _, note := range k.notes {
+		if note.What == "follow_unreadable" && strings.Contains(note.Text, fmt.Sprintf("document %q is left out", id)) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestUnreadableDocument: a row of one document that cannot be read keeps no others of its database from being
+// followed. What the feed brought of it is done once it can be read, whether the document was edited or deleted.
+func TestUnreadableDocument(t *testing.T) {
+	for _, deleted := range []bool{false, true} {
+		for _, name := range []string{"known", "mirror", "job"} {
+			w := newWorld(t)
+			var list []string
+			for i := range 9 {
+				list = append(list, fmt.Sprint("d", i))
+				w.write(list[i], to(i))
+			}
+			k := w.start()
+			w.settle(10 * time.Second)
+			mend := w.damage(w.rowsOf("d4")[name])
+			for i, id := range list {
+				if deleted {
+					w.write(id, "")
+				} else {
+					w.write(id, to(50+i))
+				}
+			}
+			w.settle(2 * time.Minute)
+			w.write("late", to(100))
+			w.settle(2 * time.Minute)
+			for _, id := range append(list, "late") {
+				if id == "d4" {
+					continue
+				}
+				if state, _ := w.job(id); (state == "") != (deleted && id != "late") {
+					t.Errorf("deleted %v, damaged %s: %s is %q", deleted, name, id, state)
+				}
+			}
+			if name != "known" {
+				mend()
+			}
+			w.settle(15 * time.Minute)
+			if state, _ := w.job("d4"); (state == "") != deleted {
+				t.Errorf("deleted %v, damaged %s: afterwards it is %q", deleted, name, state)
+			}
+			if !deleted {
+				w.expectBody("d4", to(54))
+			}
+			if n := k.told("d4"); n < 1 || n > 3 {
+				t.Errorf("deleted %v, damaged %s: operators are told %d times", deleted, name, n)
+			}
+		}
+	}
+}
+
+// expectBody demands that the mirror has a document as it was written.
+func (w *world) expectBody(id, body string) {
+	w.t.Helper()
+	w.do(func(tx kv.Tx) error {
+		db, err := w.relay.Docs.Open(tx, mirror)
+		if err != nil {
+			return err
+		}
+		doc, err := db.Read(id, docs.Want{})
+		if err != nil || !strings.Contains(string(doc.Body), strings.Trim(body, "{}")) {
+			w.t.Fatalf("%s is %s in the mirror: %v", id, doc.Body, err)
+		}
+		return nil
+	})
+}
+
+// TestUnreadableState: a row of one document that cannot be read keeps no states of others from being written back.
+func TestUnreadableState(t *testing.T) {
+	for _, at := range []string{"known", "mirror"} {
+		w := newWorld(t)
+		for i := range 5 {
+			w.write(fmt.Sprint("d", i), to(i))
+		}
+		k := w.start()
+		w.settle(10 * time.Second)
+		for i := range 5 {
+			w.complete(fmt.Sprint("d", i))
+		}
+		mend := w.damage(w.rowsOf("d2")[at])
+		w.settle(5 * time.Minute)
+		for _, id := range []string{"d0", "d1", "d3", "d4"} {
+			w.expect(id, "completed", "completed")
+		}
+		if k.told("d2") == 0 {
+			t.Errorf("damaged %s: nobody is told: %v", at, k.notes)
+		}
+		mend()
+		w.settle(15 * time.Minute)
+		w.write("late", to(100))
+		w.settle(time.Minute)
+		w.complete("late")
+		w.settle(2 * time.Minute)
+		w.expect("late", "completed", "completed")
+	}
+}
+
+// TestUnreadableLeftover: the database is made again, and of one document that it does not have a row cannot be read.
+// The others go all the same, and the one once it can be read.
+func TestUnreadableLeftover(t *testing.T) {
+	for _, at := range []string{"known", "job"} {
+		w := newWorld(t)
+		for i := range 9 {
+			w.write(fmt.Sprint("d", i), to(i))
+		}
+		k := w.start()
+		w.settle(10 * time.Second)
+		mend := w.damage(w.rowsOf("d4")[at])
+		w.couch = newCouch("2")
+		w.write("new", to(100))
+		w.settle(12 * time.Minute)
+		for _, i := range []int{0, 1, 2, 3, 5, 6, 7, 8} {
+			if state, _ := w.job(fmt.Sprint("d", i)); state != "" {
+				t.Errorf("damaged %s: d%d is %s", at, i, state)
+			}
+		}
+		if state, _ := w.job("new"); state == "" || !k.noted("follow_unreadable") {
+			t.Errorf("damaged %s: new is %q; %v", at, state, k.notes)
+		}
+		if at == "job" {
+			mend()
+		}
+		w.settle(30 * time.Minute)
+		if state, _ := w.job("d4"); state != "" {
+			t.Errorf("damaged %s: it is %s in the end; %v", at, state, k.notes)
+		}
+	}
+}
