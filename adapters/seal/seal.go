@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"fmt"
 
 	"couchrelay/core/kv"
 )
@@ -43,7 +42,7 @@ func (t *transaction) open(key, value []byte) ([]byte, error) {
 	}
 	plain, err := t.db.Ring.open(t.db.rows.name(key), value)
 	if err != nil {
-		err = fmt.Errorf("%w: %w", kv.ErrUnreadable, err)
+		err = &kv.UnreadableError{Key: bytes.Clone(key), Err: err}
 	}
 	t.lost = cmp.Or(t.lost, err)
 	return plain, err

@@ -238,7 +238,9 @@ func (m *Model) said(raw []byte) {
 var Sorts = []string{"state", "rate", "pending", "errors", "database", "started", "name"}
 
 // ranks are the states in the order in which they want to be seen.
-var ranks = []string{"running", "crashing", "error", "failed", "paused", "pending", "initializing", "completed"}
+var ranks = []string{
+	"running", "unreadable", "crashing", "error", "failed", "paused", "pending", "initializing", "completed",
+}
 
 // order sorts the rows that are here: those of a page, or all if there are no more. Rows that are equal keep the order
 // of the service, so that a list stands still.

@@ -116,7 +116,8 @@ func (k *known) nodesLine() string {
 
 var colours = map[string]terminal.Style{
 	"running": terminal.Green, "crashing": terminal.Red, "failed": terminal.Red, "error": terminal.Red,
-	"paused": terminal.Yellow, "pending": terminal.Cyan, "completed": terminal.Dim,
+	"unreadable": terminal.Red,
+	"paused":     terminal.Yellow, "pending": terminal.Cyan, "completed": terminal.Dim,
 	"up": terminal.Green, "lost": terminal.Red, "draining": terminal.Yellow, "maintenance": terminal.Yellow,
 }
 

@@ -204,7 +204,7 @@ type Page struct {
 }
 
 // List reads jobs in the order of their ids. Give a snapshot reader and small limits: a long list is
-// read page by page, each in its own transaction.
+// read page by page, each in its own transaction. It fails with an UnreadableError if a job cannot be read.
 func (q *Queue) List(r kv.Reader, p Page) ([]*Job, error) {
 	at := kv.PrefixRange(stringPrefix(q.Keys.Job, p.Prefix))
 	if p.From != "" {
@@ -216,22 +216,32 @@ func (q *Queue) List(r kv.Reader, p Page) ([]*Job, error) {
 	var list []*Job
 	for len(list) < p.Limit && !at.Empty() {
 		want := p.Limit - len(list)
-		rows, err := r.GetRange(at, kv.RangeOptions{Limit: 2 * want})
+		part, odd := q.Keys.upTo(at, p.Without)
+		rows, err := r.GetRange(part, kv.RangeOptions{Limit: 2 * want})
 		if err != nil {
-			return nil, err
+			return nil, q.Keys.ofRow(err)
 		}
-		page, rest, err := q.assemble(rows, len(rows) < 2*want, p.Without)
+		all := len(rows) < 2*want
+		page, rest, err := q.assemble(rows, all)
 		if err != nil {
 			return nil, err
 		}
 		if len(rows) > 0 && len(page) == 0 { // one job with more chunks than the page
-			j := &Job{ID: rest}
-			if !slices.Contains(p.Without, rest) {
-				if j, err = q.Get(r, rest); err != nil {
-					return nil, OfJob(rest, err)
-				}
+			j, err := q.Get(r, rest)
+			if err != nil {
+				return nil, OfJob(rest, err)
 			}
 			page = []*Job{j}
+		}
+		if all && odd != "" && len(page) < want {
+			if header, err := r.Get(q.Keys.Job.Pack(odd)); err != nil {
+				return nil, err
+			} else if header != nil {
+				page = append(page, &Job{ID: odd})
+			}
+			at.Begin = q.Keys.Job.Sub(odd).Range().End
+			list = append(list, page...)
+			continue
 		}
 		if len(page) == 0 {
 			break
@@ -240,6 +250,29 @@ func (q *Queue) List(r kv.Reader, p Page) ([]*Job, error) {
 		at.Begin = q.Keys.Job.Sub(list[len(list)-1].ID).Range().End
 	}
 	return list, nil
+}
+
+// upTo is the part of a range before the first of some jobs in it, and that job; all of it if none is there.
+func (k Keys) upTo(at kv.Range, without []string) (part kv.Range, odd string) {
+	part = at
+	for _, id := range without {
+		own := k.Job.Sub(id).Range()
+		if bytes.Compare(own.Begin, at.Begin) >= 0 && bytes.Compare(own.Begin, part.End) < 0 {
+			part.End, odd = own.Begin, id
+		}
+	}
+	return part, odd
+}
+
+// ofRow notes of which job a value is that a read of many does not open.
+func (k Keys) ofRow(err error) error {
+	if e, is := errors.AsType[*kv.UnreadableError](err); is {
+		if t, wrong := k.Job.Unpack(e.Key); wrong == nil && len(t) > 0 {
+			id, _ := t[0].(string)
+			return OfJob(id, err)
+		}
+	}
+	return err
 }
 
 // IDs reads the ids of all jobs, also of jobs with a row that cannot be read. It reads every row of the queue in one
@@ -263,7 +296,7 @@ func (k Keys) IDs(r kv.Reader) (list []string, err error) {
 
 // assemble puts header and data rows together. Unless these are all rows there are, the last job may have
 // more of them behind; then it is left out and its id returned.
-func (q *Queue) assemble(rows []kv.KeyValue, all bool, without []string) (page []*Job, rest string, err error) {
+func (q *Queue) assemble(rows []kv.KeyValue, all bool) (page []*Job, rest string, err error) {
 	var last *Job
 	for _, row := range rows {
 		t, err := q.Keys.Job.Unpack(row.Key)
@@ -272,10 +305,8 @@ func (q *Queue) assemble(rows []kv.KeyValue, all bool, without []string) (page [
 		}
 		id, _ := t[0].(string)
 		if len(t) == 1 {
-			if last = (&Job{ID: id}); !slices.Contains(without, id) {
-				if last, err = decodeHeader(id, row.Value); err != nil {
-					return nil, "", OfJob(id, err)
-				}
+			if last, err = decodeHeader(id, row.Value); err != nil {
+				return nil, "", OfJob(id, err)
 			}
 			page = append(page, last)
 			continue

@@ -25,12 +25,15 @@ func TestCorruptRowsAreTold(t *testing.T) {
 		return err
 	}
 	list := func(b *bench, tx kv.Tx) error {
-		_, err := Lists{b.s, tx}.Page(Listing{Limit: 5, Filter: Filter{Workers: []string{"w"}}})
+		_, err := Lists{Store: b.s, Reader: tx}.Page(Listing{Limit: 5, Filter: Filter{Workers: []string{"w"}}})
 		return err
 	}
 	retry := func(b *bench, tx kv.Tx) error { _, err := b.by(tx).Retry(jobID("r"), ""); return err }
 	cancel := func(b *bench, tx kv.Tx) error { _, err := b.by(tx).Cancel(jobID("r")); return err }
-	servers := func(b *bench, tx kv.Tx) error { _, _, err := Lists{b.s, tx}.Servers("", 5); return err }
+	servers := func(b *bench, tx kv.Tx) error {
+		_, _, err := Lists{Store: b.s, Reader: tx}.Servers("", 5)
+		return err
+	}
 	demands := func(b *bench, tx kv.Tx) error { _, _, err := Demands(tx, b.s, 5); return err }
 	reindex := func(b *bench, tx kv.Tx) error { _, err := Reindex(tx, b.s, 5); return err }
 	database := func(k Keys) []byte { return append(docs.Named(k.Docs).Begin, tuple.Pack("_replicator")...) }

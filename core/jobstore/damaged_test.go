@@ -64,7 +64,7 @@ func TestDamagedRowsAreTold(t *testing.T) {
 // operations are transactions on the jobs of a full bench, all of which succeed.
 func (b *bench) operations() map[string]func(kv.Tx) error {
 	later, order := b.now.Add(48*time.Hour), b.order()
-	lists := func(tx kv.Tx) Lists { return Lists{b.s, tx.Snapshot()} }
+	lists := func(tx kv.Tx) Lists { return Lists{Store: b.s, Reader: tx.Snapshot()} }
 	all := map[string]func(kv.Tx) error{
 		"edit":   func(tx kv.Tx) error { return b.edit(tx, "ready", simple) },
 		"delete": func(tx kv.Tx) error { return b.edit(tx, "run", `{"_deleted":true}`) },

@@ -60,6 +60,8 @@ type Listed struct {
 type Lists struct {
 	Store  *Store
 	Reader kv.Reader
+	// Without are jobs that could not be read. Lists have them as Unreadable, with what their ids tell.
+	Without []string
 }
 
 // ErrReindexing tells that a list is not to be had until the index of an older store is complete.
@@ -70,7 +72,8 @@ var ErrReindexing = errors.New("since the upgrade the jobs are being indexed; un
 const skipAtOnce = 20_000
 
 // Page reads a part of a list. It costs the time of its rows, of those that it skips, and with several filters of
-// the rows that match some of them. It does not read jobs of deleted databases.
+// the rows that match some of them. It does not read jobs of deleted databases. It fails with a jobs.UnreadableError if
+// a job cannot be read.
 func (s Lists) Page(l Listing) (Listed, error) {
 	var page Listed
 	source, err := s.source(&l)
@@ -113,16 +116,31 @@ func (s Lists) read(ids []string) ([]Job, error) {
 	}
 	s.Reader.Prefetch(nil, ranges)
 	for i, id := range ids {
-		rec, err := s.Store.Record(s.Reader, id)
-		if err != nil {
-			return nil, err
+		if slices.Contains(s.Without, id) {
+			list[i] = Job{ID: id, Record: unreadable(id)}
+			continue
 		}
-		if rec == nil {
-			return nil, fmt.Errorf("%w: there is no job %q, and the index has it", jobs.ErrCorrupt, id)
+		rec, err := s.Store.Record(s.Reader, id)
+		if err == nil && rec == nil {
+			err = fmt.Errorf("%w: there is no job %q, and the index has it", jobs.ErrCorrupt, id)
+		}
+		if err != nil {
+			return nil, jobs.OfJob(id, err)
 		}
 		list[i] = Job{ID: id, Record: rec}
 	}
 	return list, nil
+}
+
+// unreadable is what lists have of a job that could not be read.
+func unreadable(id string) *Record {
+	rec := &Record{
+		State: Unreadable, Reason: "a row of this job cannot be read: see what `couchrelay check` tells of it",
+	}
+	if instance := instanceOf(id); instance != "" {
+		rec.Database, rec.Instance, rec.DocID = "?", instance, strings.TrimPrefix(id, instance)
+	}
+	return rec
 }
 
 // source is the stream of the jobs that a listing is a part of.
@@ -204,7 +222,7 @@ func (s Lists) selected(l *Listing, d direction) (stream, error) {
 // runningOn are the jobs that the workers of a filter run, if it does not exclude running ones and those of requests.
 func (s Lists) runningOn(f *Filter) (ids []string, err error) {
 	for _, worker := range f.Workers {
-		held, err := s.Store.Jobs.Owned(s.Reader, worker)
+		held, err := s.Store.Jobs.Owned(s.Reader, worker, s.Without...)
 		if err != nil {
 			return nil, err
 		}
@@ -390,5 +408,5 @@ func (s Lists) scan(f *Filter) (stream, error) {
 		return slices.Contains(f.groups(), groupOf(id, rec.State.Terminal())) && state && server &&
 			has(byUser, f.User) && has(byError, f.Error) && (f.Workers == nil || slices.Contains(ids, id))
 	}
-	return &scan{s: s.Store, r: s.Reader, wanted: wanted}, nil
+	return &scan{s: s.Store, r: s.Reader, without: s.Without, wanted: wanted}, nil
 }

@@ -23,7 +23,7 @@ func (b *bench) pages(l Listing) (ids []string) {
 	b.t.Helper()
 	skip := l.Skip
 	for range 10_000 {
-		page := get(b, func(tx kv.Tx) (Listed, error) { return Lists{b.s, tx.Snapshot()}.Page(l) })
+		page := get(b, func(tx kv.Tx) (Listed, error) { return Lists{Store: b.s, Reader: tx.Snapshot()}.Page(l) })
 		for _, j := range page.Jobs {
 			ids = append(ids, j.ID)
 		}
@@ -326,7 +326,7 @@ func (m *lists) check(t *rapid.T) {
 	l.Descending = l.Descending && complete
 	want := b.told(l)
 	if l.Limit == 0 {
-		page := get(b, func(tx kv.Tx) (Listed, error) { return Lists{b.s, tx.Snapshot()}.Page(l) })
+		page := get(b, func(tx kv.Tx) (Listed, error) { return Lists{Store: b.s, Reader: tx.Snapshot()}.Page(l) })
 		if len(page.Jobs) != 0 || (page.Next == nil) && len(want) > 0 {
 			t.Fatalf("a page of no jobs has %d, and %v goes on", len(page.Jobs), page.Next)
 		}
@@ -336,7 +336,10 @@ func (m *lists) check(t *rapid.T) {
 	m.known = append([]string{"", noJob}, want...)
 	l.Skip, l.From, l.To = 0, "", ""
 	total, known := int64(0), false
-	b.do1(func(tx kv.Tx) (err error) { total, known, err = Lists{b.s, tx}.Total(l.Filter); return err })
+	b.do1(func(tx kv.Tx) (err error) {
+		total, known, err = Lists{Store: b.s, Reader: tx}.Total(l.Filter)
+		return err
+	})
 	if n := len(b.told(l)); known && total != int64(n) || !known && complete && l.single() {
 		t.Fatalf("%+v has %d jobs (known: %t), and should have %d", l.Filter, total, known, n)
 	}
@@ -348,7 +351,7 @@ func (m *lists) count(t *rapid.T, f Filter) {
 	b, limit := m.b, rapid.IntRange(1, 3).Draw(t, "limit of counts")
 	all := len(b.told(Listing{Filter: f}))
 	b.do1(func(tx kv.Tx) error {
-		n, more, err := Lists{b.s, tx}.Count(f, limit)
+		n, more, err := Lists{Store: b.s, Reader: tx}.Count(f, limit)
 		if err == nil && (n > min(all, limit) || !more && n != all) {
 			t.Fatalf("%+v: counted are %d (more: %t), and there are %d", f, n, more, all)
 		}
@@ -374,7 +377,7 @@ func (m *lists) count(t *rapid.T, f Filter) {
 		}
 		for after, first := "", true; first || after != ""; first = false {
 			b.do1(func(tx kv.Tx) error {
-				part, next, err := Lists{b.s, tx}.counted(field, after, limit)
+				part, next, err := Lists{Store: b.s, Reader: tx}.counted(field, after, limit)
 				got, after = append(got, part...), next
 				return err
 			})

@@ -184,7 +184,7 @@ func TestFailedReadsOfLists(t *testing.T) {
 		} {
 			for reads, left := 0, -1; left < 0; reads++ {
 				left = reads
-				err := read(Lists{b.s, failingReads{b.db.Present(), &left}})
+				err := read(Lists{Store: b.s, Reader: failingReads{b.db.Present(), &left}})
 				if left < 0 && !errors.Is(err, errRead) || left >= 0 && err != nil {
 					t.Errorf("%s of %+v with %d reads that do not fail: %v", name, f, reads, err)
 				}

@@ -27,6 +27,8 @@ const (
 	Paused    State = "paused"   // a user stopped it until further notice; see Record.Pause
 	Completed State = "completed"
 	Failed    State = "failed"
+	// Unreadable is in lists alone: a row of the job cannot be read.
+	Unreadable State = "unreadable"
 )
 
 // Terminal reports whether a replication in this state is over for good.

@@ -68,7 +68,7 @@ func TestReplicatedInvalid(t *testing.T) {
 	page := get(b, func(tx kv.Tx) (Listed, error) {
 		l := Listing{Filter: Filter{Documents: true, States: []State{Failed}, Server: "h:80", Error: "parse_error"}}
 		l.Limit = 100
-		return Lists{b.s, tx}.Page(l)
+		return Lists{Store: b.s, Reader: tx}.Page(l)
 	})
 	if len(page.Jobs) != len(invalid) {
 		t.Errorf("%d jobs are listed as failed", len(page.Jobs))

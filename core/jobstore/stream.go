@@ -196,11 +196,12 @@ func (s *intersection) seek(p Position) (found, error) {
 
 // scan is a stream of the jobs whose records match, without an index. It reads one page at most in each search.
 type scan struct {
-	s      *Store
-	r      kv.Reader
-	wanted func(id string, rec *Record) bool
-	buffer []*jobs.Job
-	ended  bool // there are none behind the buffer
+	s       *Store
+	r       kv.Reader
+	without []string // jobs that could not be read: they are listed
+	wanted  func(id string, rec *Record) bool
+	buffer  []*jobs.Job
+	ended   bool // there are none behind the buffer
 }
 
 // scanned is how many jobs a scan reads at once.
@@ -208,7 +209,7 @@ const scanned = 200
 
 func (s *scan) seek(p Position) (found, error) {
 	if len(s.buffer) == 0 && !s.ended {
-		page := jobs.Page{From: p.ID, Limit: scanned}
+		page := jobs.Page{From: p.ID, Limit: scanned, Without: s.without}
 		if p.Past {
 			page.From, page.After = "", p.ID
 		}
@@ -222,10 +223,17 @@ func (s *scan) seek(p Position) (found, error) {
 		if !(direction{}).reaches(j.ID, p) {
 			continue
 		}
-		rec, err := decodeRecord(j)
-		if err != nil || s.wanted(j.ID, rec) {
+		wanted := slices.Contains(s.without, j.ID)
+		if !wanted {
+			rec, err := decodeRecord(j)
+			if err != nil {
+				return found{}, jobs.OfJob(j.ID, err)
+			}
+			wanted = s.wanted(j.ID, rec)
+		}
+		if wanted {
 			s.buffer = s.buffer[i:]
-			return found{id: j.ID}, err
+			return found{id: j.ID}, nil
 		}
 		p = Position{ID: j.ID, Past: true}
 	}

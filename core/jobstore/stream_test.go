@@ -234,14 +234,15 @@ func TestLongSearches(t *testing.T) {
 		}
 		l := Listing{Filter: Filter{Server: "one:80", User: "u1"}, Limit: 9}
 		r := &counting{Reader: b.db.Present()}
-		page, err := Lists{b.s, r}.Page(l)
+		page, err := Lists{Store: b.s, Reader: r}.Page(l)
 		if err != nil || page.Next == nil || len(page.Jobs) > 0 || r.rows > 3*each {
 			t.Errorf("indexed %v: %+v, %v, after %d rows", indexed, page, err, r.rows)
 		}
 		if got := b.pages(l); !slices.Equal(got, []string{jobID(last)}) {
 			t.Errorf("indexed %v: %q", indexed, got)
 		}
-		if n, more, err := (Lists{b.s, b.db.Present()}).Count(l.Filter, 9); n != 0 || !more || err != nil {
+		n, more, err := Lists{Store: b.s, Reader: b.db.Present()}.Count(l.Filter, 9)
+		if n != 0 || !more || err != nil {
 			t.Errorf("indexed %v: counted %d, more %v, %v", indexed, n, more, err)
 		}
 	}

@@ -150,7 +150,7 @@ func TestDroppedJobs(t *testing.T) {
 	}
 	of := Filter{Instance: DocumentJobs(tuple.UUID{1})}
 	b.do1(func(tx kv.Tx) error {
-		total, known, err := Lists{b.s, tx}.Total(of)
+		total, known, err := Lists{Store: b.s, Reader: tx}.Total(of)
 		if total != 0 || !known {
 			t.Errorf("%d jobs of the deleted database count (known: %v)", total, known)
 		}

@@ -83,6 +83,8 @@ func (r *Record) View() View {
 		v.ErrorCount = 1
 	}
 	switch {
+	case r.State == Unreadable:
+		v.Database, v.Problem = "", r.Reason
 	case r.State == Crashing || r.State == Failed:
 		v.Problem = r.explanation()
 	case r.LastStart != 0 || r.Stats != Stats{}:

@@ -13,6 +13,17 @@ var ErrUnavailable = errors.New("the store is not available")
 // ErrUnreadable is in the chain of errors of a read whose value is there and does not open, as one that was damaged.
 var ErrUnreadable = errors.New("a value in the store cannot be read")
 
+// UnreadableError is an ErrUnreadable of the value of a key, of which there may be others in the range that was read.
+type UnreadableError struct {
+	Key []byte
+	Err error
+}
+
+func (e *UnreadableError) Error() string { return fmt.Sprintf("%v: %v", ErrUnreadable, e.Err) }
+
+// Unwrap returns ErrUnreadable, and what is wrong with the value.
+func (e *UnreadableError) Unwrap() []error { return []error{ErrUnreadable, e.Err} }
+
 // Code is an error code of the store, numbered as in FoundationDB.
 type Code int
 

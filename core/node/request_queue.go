@@ -111,12 +111,12 @@ func (q Sweep) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, e
 	if err != nil || !done {
 		return Progressed{done}, err
 	}
-	done, err = reindex(tx, s, q.Drop)
+	done, err = reindex(tx, s, q.Drop, q.Without)
 	return Progressed{done}, err
 }
 
 // reindex builds the index of an older store, once no node is left of a release that would write jobs without it.
-func reindex(tx kv.Tx, s *jobstore.Store, limit int) (done bool, err error) {
+func reindex(tx kv.Tx, s *jobstore.Store, limit int, without []string) (done bool, err error) {
 	row, err := tx.Snapshot().Get(s.Keys.Reindex)
 	if err != nil || row == nil {
 		return err == nil, err
@@ -130,7 +130,7 @@ func reindex(tx kv.Tx, s *jobstore.Store, limit int) (done bool, err error) {
 			return true, nil
 		}
 	}
-	return jobstore.Reindex(tx, s, limit)
+	return jobstore.Reindex(tx, s, limit, without...)
 }
 
 func (q Sweep) answered(n *Node, c *call, e Done) {

@@ -5,7 +5,7 @@ import (
 
 	"couchrelay/adapters/web"
 	"couchrelay/core/follow"
-	"couchrelay/core/kv"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/peer"
 )
 
@@ -55,11 +55,11 @@ func (s rawJSON) MarshalJSON() ([]byte, error) { return []byte(s), nil }
 
 // listFollowed answers GET /_scheduler/follow.
 func (s *service) listFollowed(q *web.Request) error {
-	list, err := web.Run(q, s.DB, glance, func(tx kv.Tx) ([]follow.View, error) {
+	list, err := readable(q, s, func(r jobstore.Lists) ([]follow.View, error) {
 		if s.Followed == nil {
 			return nil, nil
 		}
-		return follow.List(tx, s.Followed)
+		return follow.List(r.Reader, s.Followed, r.Without...)
 	})
 	if err != nil {
 		return err

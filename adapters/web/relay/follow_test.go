@@ -65,4 +65,10 @@ func TestFollowed(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
+	do(func(tx kv.Tx) error { tx.Set(o.Followed.Keys.Jobs.Job.Pack(list[0].ID(), 0), []byte("x")); return nil })
+	odd := `"database":"jobs","section":"a","trusted":false,"node":null,"sequence":null,"changes_pending":null,` +
+		`"states_pending":0,"reconciling":false,"error_count":0,"error":"unreadable","reason":"a row of this job`
+	if got := get(); !strings.Contains(got, odd) || !strings.Contains(got, `"section":"b"`) {
+		t.Errorf("got %s, want %s", got, odd)
+	}
 }

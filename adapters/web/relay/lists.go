@@ -1,12 +1,15 @@
 package relay
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
 
 	"couchrelay/adapters/web"
+	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/node"
@@ -90,7 +93,9 @@ func (s *service) listDocsOf(q *web.Request, database string) error {
 	}
 	views := []document{}
 	for _, j := range l.jobs {
-		views = append(views, documentOf(j.ID, j.Record.Error, l.sight.view(j.ID, j.Record)))
+		view := l.sight.view(j.ID, j.Record)
+		view.Database = cmp.Or(view.Database, database) // of one that cannot be read
+		views = append(views, documentOf(j.ID, j.Record.Error, view))
 	}
 	return q.SendJSON(http.StatusOK, struct {
 		listed
@@ -127,8 +132,8 @@ func (l *list) read() error {
 		if l.next != nil {
 			part.At = *l.next
 		}
-		page, err := web.Run(l.q, l.s.DB, glance, func(tx kv.Tx) (jobstore.Listed, error) {
-			return l.page(jobstore.Lists{Store: l.s.Store, Reader: tx.Snapshot()}, part, first)
+		page, err := readable(l.q, l.s, func(r jobstore.Lists) (jobstore.Listed, error) {
+			return l.page(r, part, first)
 		})
 		if err != nil {
 			return err
@@ -144,6 +149,21 @@ func (l *list) read() error {
 		l.total = new(l.skipped + int64(len(l.jobs)))
 	}
 	return nil
+}
+
+// readable reads something of lists in a transaction. If it comes to a job that cannot be read, it begins again
+// without that one.
+func readable[T any](q *web.Request, s *service, read func(jobstore.Lists) (T, error)) (T, error) {
+	for without := []string(nil); ; {
+		found, err := web.Run(q, s.DB, glance, func(tx kv.Tx) (T, error) {
+			return read(jobstore.Lists{Store: s.Store, Reader: tx.Snapshot(), Without: without})
+		})
+		odd, is := errors.AsType[*jobs.UnreadableError](err)
+		if !is || slices.Contains(without, odd.Job) {
+			return found, err
+		}
+		without = append(without, odd.Job)
+	}
 }
 
 // page reads a part of the list, and with the first one also which jobs the list is of.
@@ -203,8 +223,7 @@ func (l *list) readKeys() error {
 	l.skipped = int64(len(l.keys) - len(keys))
 	keys = keys[:min(l.limit, int64(len(keys)))]
 	for i := 0; i < len(keys) || i == 0; i += keysAtOnce {
-		found, err := web.Run(l.q, l.s.DB, glance, func(tx kv.Tx) (found []jobstore.Job, err error) {
-			r := jobstore.Lists{Store: l.s.Store, Reader: tx.Snapshot()}
+		found, err := readable(l.q, l.s, func(r jobstore.Lists) (found []jobstore.Job, err error) {
 			if _, err = l.page(r, jobstore.Listing{Filter: l.Filter}, i == 0); err != nil { // for the total
 				return nil, err
 			}

@@ -115,21 +115,21 @@ func (s *service) activeTasks(q *web.Request) error {
 		return err
 	}
 	for _, lease := range leases {
-		held, err := web.Run(q, s.DB, glance, func(tx kv.Tx) ([]jobs.Held, error) {
-			return s.Store.Jobs.Owned(tx.Snapshot(), lease.Worker)
+		held, err := readable(q, s, func(r jobstore.Lists) ([]jobs.Held, error) {
+			return s.Store.Jobs.Owned(r.Reader, lease.Worker, r.Without...)
 		})
 		if err != nil {
 			return err
 		}
 		for page := range slices.Chunk(held, pageSize) {
-			views, err := web.Run(q, s.DB, glance, func(tx kv.Tx) (views []task, err error) {
+			views, err := readable(q, s, func(r jobstore.Lists) (views []task, err error) {
 				for _, h := range page {
-					if dropped.Has(h.ID) {
+					if dropped.Has(h.ID) || slices.Contains(r.Without, h.ID) { // lists of jobs have those
 						continue
 					}
-					rec, err := s.Store.Record(tx.Snapshot(), h.ID)
+					rec, err := s.Store.Record(r.Reader, h.ID)
 					if err != nil {
-						return nil, err
+						return nil, jobs.OfJob(h.ID, err)
 					}
 					if rec != nil && rec.State == jobstore.Running && v.sees(rec) {
 						views = append(views, taskOf(v.view(h.ID, rec)))

@@ -83,7 +83,7 @@ func (v *sight) look(s *service, tx kv.Tx, name string) error {
 // sees reports whether the user may know of a job.
 func (v sight) sees(rec *jobstore.Record) bool {
 	if rec.Transient() {
-		return v.all || rec.User == v.user.Name
+		return v.all || rec.User == v.user.Name && rec.State != jobstore.Unreadable
 	}
 	return v.all || v.member[rec.Instance]
 }

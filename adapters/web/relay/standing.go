@@ -159,14 +159,13 @@ func (s standing) listServers(q *web.Request) error {
 		return err
 	}
 	var next string
-	views, err := web.Run(q, s.DB, glance, func(tx kv.Tx) ([]serverView, error) {
-		lists := jobstore.Lists{Store: s.Store, Reader: tx.Snapshot()}
+	views, err := readable(q, s.service, func(lists jobstore.Lists) ([]serverView, error) {
 		found, behind, err := lists.Servers(after, limit)
 		if err != nil {
 			return nil, indexing(err)
 		}
 		next = behind
-		holds, err := s.Store.Keys.Holds(tx.Snapshot())
+		holds, err := s.Store.Keys.Holds(lists.Reader)
 		if err != nil {
 			return nil, err
 		}

@@ -54,7 +54,7 @@ func states(text string, known []jobstore.State) (wanted shownStates, err error)
 
 // has reports whether a list has a job.
 func (s shownStates) has(rec *jobstore.Record) bool {
-	return len(s) == 0 || slices.Contains(s, shownAs(rec.View().State, rec.Error))
+	return len(s) == 0 || rec.State == jobstore.Unreadable || slices.Contains(s, shownAs(rec.View().State, rec.Error))
 }
 
 // none reports whether a list has no jobs at all.

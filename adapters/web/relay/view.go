@@ -179,7 +179,7 @@ func statsOf(s jobstore.Stats) stats {
 // infoOf returns the statistics, the problem, or null.
 func infoOf(v jobstore.View) any {
 	switch {
-	case v.State == jobstore.Crashing || v.State == jobstore.Failed:
+	case v.State == jobstore.Crashing || v.State == jobstore.Failed || v.State == jobstore.Unreadable:
 		return struct {
 			Error string `json:"error"`
 		}{v.Problem}

@@ -91,6 +91,7 @@ const signs = {
   paused: '❙❙',
   completed: '✓',
   failed: '✕',
+  unreadable: '✕',
   error: '▲',
   initializing: '○',
   up: '●',
