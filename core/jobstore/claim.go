@@ -166,12 +166,17 @@ func (l lots) handOver(repID string) error {
 	if err != nil || len(waiting) == 0 {
 		return err
 	}
-	j, rec, err := readJob(l.s, l.tx, waiting[0])
+	return l.handTo(repID, waiting[0])
+}
+
+// handTo gives it to this job, which waits for it.
+func (l lots) handTo(repID, id string) error {
+	j, rec, err := readJob(l.s, l.tx, id)
 	if err != nil {
 		return err
 	}
 	if j == nil {
-		return fmt.Errorf("%w: parked row of job %q without the job", jobs.ErrCorrupt, waiting[0])
+		return fmt.Errorf("%w: parked row of job %q without the job", jobs.ErrCorrupt, id)
 	}
 	// Reached: a job that waited has its replication
 	l.tx.Set(l.s.Keys.Claim.Pack(repID), []byte(j.ID))

@@ -39,8 +39,8 @@ func Discard(tx kv.Tx, s *Store, jobID string) error {
 // maxHeirs bounds the jobs among which those are looked for that wait for a job that is gone.
 const maxHeirs = 10_000
 
-// passOn gives the right to a replication that a job has to one that waits for it. Its record would have said which
-// replication that is.
+// passOn gives the right to a replication that a job has to one that waits for it and can be read. Its record would
+// have said which replication that is.
 func (l lots) passOn(jobID string) error {
 	parked := l.s.Keys.Jobs.Parked
 	waiting := kv.Range{Begin: parked.Pack(lotBehind), End: parked.Pack(lotBehind + "\xff")}
@@ -53,16 +53,17 @@ func (l lots) passOn(jobID string) error {
 		if err := parked.Scan(row.Key, &lot, &id); err != nil {
 			return fmt.Errorf("%w: %w", jobs.ErrCorrupt, err)
 		}
-		claim := l.s.Keys.Claim.Pack(strings.TrimPrefix(lot, lotBehind))
-		owner, err := l.tx.Get(claim)
+		repID := strings.TrimPrefix(lot, lotBehind)
+		owner, err := l.tx.Get(l.s.Keys.Claim.Pack(repID))
 		if err != nil {
 			return err
 		}
-		if string(owner) == jobID {
-			l.tx.Clear(claim)
-			if err := l.handOver(strings.TrimPrefix(lot, lotBehind)); err != nil {
-				return err
-			}
+		if string(owner) != jobID {
+			continue
+		}
+		err = jobs.OfJob(id, l.handTo(repID, id))
+		if _, unreadable := errors.AsType[*jobs.UnreadableError](err); err != nil && !unreadable {
+			return err
 		}
 	}
 	return nil

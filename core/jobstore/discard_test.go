@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"couchrelay/core/check"
+	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 	"couchrelay/sim/fakefdb"
 )
@@ -74,5 +75,35 @@ func TestDiscardOfReadable(t *testing.T) {
 	}
 	if b.db.Hash() != before {
 		t.Error("rows have changed")
+	}
+}
+
+// TestDiscardBeforeUnreadable: of the jobs that wait for the replication of the one that is removed the first cannot be
+// read either. The next one has the replication then, and the other can be removed, too.
+func TestDiscardBeforeUnreadable(t *testing.T) {
+	b := newBench(t)
+	b.s.Config.DuplicatesWait = true
+	for _, id := range []string{"a", "b", "c"} {
+		b.put(id, simple, admin)
+	}
+	for _, id := range []string{"a", "b"} {
+		b.do1(func(tx kv.Tx) error {
+			tx.Set(b.s.Keys.Jobs.Job.Pack(jobID(id), 0), []byte(fakefdb.Unreadable))
+			return nil
+		})
+	}
+	b.do1(func(tx kv.Tx) error { return Discard(tx, b.s, jobID("a")) })
+	b.do1(func(tx kv.Tx) error {
+		got, err := b.s.Accept(tx, "w", "node1", jobs.Demand{Batch: 1, Max: 5}, b.now)
+		if len(got.Work) != 1 || got.Work[0].JobID != jobID("c") || !got.Work[0].Claimed {
+			t.Errorf("accepted are %v", got.Work)
+		}
+		return err
+	})
+	b.do1(func(tx kv.Tx) error { return Discard(tx, b.s, jobID("b")) })
+	for _, f := range b.mendAll() {
+		if !strings.Contains(f.What, "has no job: write it again") {
+			t.Errorf("%s: %s", f.Key, f.What)
+		}
 	}
 }
