@@ -26,8 +26,8 @@ type exportCommand struct{ move }
 func (importCommand) Help() string {
 	return "Copies the replicator databases of a CouchDB with their revisions, their _security, shares and " +
 		"settings of the scheduler. The jobs wait behind holds until --take-over stops the CouchDB's own " +
-		"replicator (its max_jobs becomes 0) and lifts them; each goes on from its checkpoint then. May be " +
-		"repeated. export is the way back." + examples(
+		"replicator (its max_jobs becomes 0) and lifts them; each goes on from its checkpoint then. Jobs of requests " +
+		"to the CouchDB's _replicate are listed, and stop then. May be repeated. export is the way back." + examples(
 		"See what there is to do:", "couchrelay import http://adm@couch:5984 --dry-run",
 		"Do it:", "couchrelay import http://adm@couch:5984 --take-over")
 }
@@ -36,7 +36,8 @@ func (importCommand) Help() string {
 func (exportCommand) Help() string {
 	return "Copies the replicator databases of a couchrelay into a CouchDB, with their revisions and _security. With " +
 		"--take-over it holds the jobs here first, waits for their last checkpoints, and lets the CouchDB's own " +
-		"replicator run again." + examples("Give all back:", "couchrelay export http://adm@couch:5984 --take-over")
+		"replicator run again, which knows neither pauses nor holds: there must be none. Without it the CouchDB's " +
+		"max_jobs must be 0." + examples("Give all back:", "couchrelay export http://adm@couch:5984 --take-over")
 }
 
 func (c *importCommand) Run(w *window) error { return c.run(w, true) }
@@ -131,6 +132,9 @@ func (m *move) importAll() error {
 		return err
 	}
 	m.stopped = before.stopped()
+	if err := m.tellRequests(); err != nil {
+		return err
+	}
 	if err := m.settings(); err != nil {
 		return err
 	}
@@ -171,7 +175,7 @@ func (m *move) liftHolds(names []string) error {
 		err := m.remote.into("GET", path, nil, nil, &hold)
 		switch {
 		case err != nil:
-		case strings.HasPrefix(hold.Reason, importFrom), strings.HasPrefix(hold.Reason, exportTo):
+		case ofMove(hold.Reason):
 			err = m.remote.into("DELETE", path, nil, nil, nil)
 		default:
 			m.say("%s: the jobs stay behind a hold of another reason: %q", name, hold.Reason)
@@ -223,6 +227,9 @@ func (m *move) exportAll() error {
 	if err != nil {
 		return err
 	}
+	if err := m.mayExport(names); err != nil {
+		return err
+	}
 	if !m.TakeOver || m.DryRun {
 		return m.copyThere(names)
 	}
@@ -231,6 +238,72 @@ func (m *move) exportAll() error {
 	}
 	m.say("given back: the CouchDB runs the replications; the jobs here stay held")
 	return nil
+}
+
+// mayExport refuses what would have the CouchDB run jobs that this service runs too, or that must not run. A try only
+// says so.
+func (m *move) mayExport(names []string) error {
+	there, err := m.maxJobs()
+	if err != nil {
+		return err
+	}
+	var no []string
+	if !m.TakeOver && !there.stopped() {
+		no = append(no, "the CouchDB would run the replications beside this service: use --take-over, or set its "+
+			"[replicator] max_jobs to 0")
+	}
+	if m.TakeOver || m.DryRun {
+		kept, err := m.kept(names)
+		if err != nil {
+			return err
+		}
+		if len(kept) > 0 {
+			no = append(no, "the CouchDB knows neither pauses nor holds, and would run what must not run: "+
+				strings.Join(kept, "; ")+". Resume these jobs and lift these holds, or delete the documents, and run "+
+				"the command again")
+		}
+	}
+	switch {
+	case m.DryRun:
+		for _, one := range no {
+			m.say("%s", one)
+		}
+	case len(no) > 0:
+		return errors.New(no[0])
+	}
+	return nil
+}
+
+// kept says what operators and documents keep from running here.
+func (m *move) kept(names []string) (kept []string, err error) {
+	paused, err := m.jobsHere("paused", names)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(paused); n > 0 {
+		kept = append(kept, fmt.Sprintf("%d jobs are paused (%s)", n, some(paused, ", ")))
+	}
+	var all struct {
+		Holds []struct{ ID, Database, Reason string }
+	}
+	if err := m.remote.into("GET", holdsPath, nil, nil, &all); err != nil {
+		return nil, err
+	}
+	for _, h := range all.Holds {
+		if !ofMove(h.Reason) && (h.Database == "" || slices.Contains(names, h.Database)) {
+			kept = append(kept, fmt.Sprintf("%s is held (%q)", h.ID, h.Reason))
+		}
+	}
+	return kept, nil
+}
+
+// some joins what is listed, up to maxNamed of it.
+func some(list []string, between string) string {
+	more := ""
+	if n := len(list) - maxNamed; n > 0 {
+		list, more = list[:maxNamed], fmt.Sprintf("%sand %d more", between, n)
+	}
+	return strings.Join(list, between) + more
 }
 
 // giveBack holds the jobs here, copies their documents and has the CouchDB run them.
@@ -287,6 +360,11 @@ const (
 	exportTo   = "export to "
 )
 
+// ofMove reports whether a hold is one of a move, by its reason.
+func ofMove(reason string) bool {
+	return strings.HasPrefix(reason, importFrom) || strings.HasPrefix(reason, exportTo)
+}
+
 // hold keeps the jobs of a database here from running, unless this is only a try.
 func (m *move) hold(name, why string) error {
 	if m.DryRun {
@@ -297,23 +375,32 @@ func (m *move) hold(name, why string) error {
 }
 
 // runningHere counts the running jobs of documents of some databases.
-func (m *move) runningHere(names []string) (running int, err error) {
-	query := url.Values{"states": {"running"}, "limit": {"1000"}}
+func (m *move) runningHere(names []string) (int, error) {
+	running, err := m.jobsHere("running", names)
+	return len(running), err
+}
+
+// jobsHere lists the jobs of documents of some databases in a state, as database/document.
+func (m *move) jobsHere(state string, names []string) (list []string, err error) {
+	query := url.Values{"states": {state}, "limit": {"1000"}}
 	for {
 		var page struct {
-			Jobs   []struct{ Database *string }
+			Jobs []struct {
+				Database *string
+				Document string `json:"doc_id"`
+			}
 			Cursor string
 		}
 		if err := m.remote.into("GET", jobsPath, query, nil, &page); err != nil {
-			return 0, err
+			return nil, err
 		}
 		for _, j := range page.Jobs {
 			if j.Database != nil && slices.Contains(names, *j.Database) {
-				running++
+				list = append(list, *j.Database+"/"+j.Document)
 			}
 		}
 		if page.Cursor == "" {
-			return running, nil
+			return list, nil
 		}
 		query.Set("cursor", page.Cursor)
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -57,6 +58,40 @@ func (m *move) maxJobs() (maxJobs, error) {
 		all[path] = value
 	}
 	return all, nil
+}
+
+// tellRequests lists the jobs of requests to the CouchDB's _replicate, which are in no document: no import copies them,
+// and a CouchDB that is stopped does not run them.
+func (m *move) tellRequests() error {
+	var list []string
+	for skip := 0; ; {
+		var page struct {
+			Jobs []struct {
+				ID, Source, Target string
+				Document           *string `json:"doc_id"`
+			}
+		}
+		query := url.Values{"limit": {"1000"}, "skip": {strconv.Itoa(skip)}}
+		if err := m.couch.into("GET", jobsPath, query, nil, &page); err != nil {
+			return err
+		}
+		for _, j := range page.Jobs {
+			if j.Document == nil {
+				list = append(list, fmt.Sprintf("%s from %s to %s", j.ID, j.Source, j.Target))
+			}
+		}
+		if skip += len(page.Jobs); len(page.Jobs) == 0 {
+			break
+		}
+	}
+	if n := len(list); n > 0 {
+		m.say("the CouchDB has %d jobs of requests to _replicate, which are in no document and are not copied. They "+
+			"stop with its replicator; repeat these requests here:", n)
+		for line := range strings.SplitSeq(some(list, "\n"), "\n") {
+			m.say("  %s", line)
+		}
+	}
+	return nil
 }
 
 // stopCouchDB stops the CouchDB's replicator on all its nodes, and waits for its last checkpoints.

@@ -325,7 +325,8 @@ func TestExportToStoppedCouchDB(t *testing.T) {
 func TestExportThatBreaksOff(t *testing.T) {
 	t.Parallel()
 	_, r := pairToMove(t)
-	couch := httptest.NewServer(&clusterToMove{uuid: "0123456789abcdef", refuse: "/_replicator"})
+	jobs := map[string]string{"/_node/a/_config/replicator/max_jobs": "7", "/_node/b/_config/replicator/max_jobs": "7"}
+	couch := httptest.NewServer(&clusterToMove{uuid: "0123456789abcdef", refuse: "/_replicator", jobs: jobs})
 	defer couch.Close()
 	said, err := r.shift(&rig{url: strings.Replace(couch.URL, "://", "://adm:pass@", 1)}, false, takeOver)
 	if err == nil || !strings.Contains(err.Error(), "run nowhere") {
@@ -362,7 +363,7 @@ func (c *clusterToMove) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		answer = object{"cluster_nodes": []string{"a", "b"}}
 	case q.URL.Path == "/_node/_local/_config/replicator":
 		answer = object{"max_jobs": c.local}
-	case strings.Contains(q.URL.Path, "/_config/"):
+	case q.URL.Path == jobsPath, strings.Contains(q.URL.Path, "/_config/"):
 		answer = object{}
 	}
 	_ = json.NewEncoder(w).Encode(answer)

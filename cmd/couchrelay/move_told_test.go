@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestImportTellsOfRequests: requests to the CouchDB's _replicate are in no document, so no import copies them, and a
+// take-over stops them. It says which ones, before it does so.
+func TestImportTellsOfRequests(t *testing.T) {
+	t.Parallel()
+	couch, r := pairToMove(t)
+	if said, err := r.shift(couch, true, func(m *move) { m.DryRun = true }); err != nil ||
+		strings.Contains(said, "_replicate") {
+		t.Errorf("without requests: %v\n%s", err, said)
+	}
+	body := strings.Replace(couch.body(`,"continuous":true`), "://", "://user:sesame@", 1)
+	for i := range 12 {
+		couch.want(202, "POST", "_replicate", strings.Replace(body, "/copy", fmt.Sprint("/asked", i), 1))
+	}
+	for _, flags := range []func(*move){func(m *move) { m.DryRun = true }, nil, takeOver} {
+		said, err := r.shift(couch, true, flags)
+		if err != nil || !strings.Contains(said, "the CouchDB has 12 jobs of requests to _replicate") ||
+			!strings.Contains(said, "/asked") || !strings.Contains(said, "and 2 more") {
+			t.Errorf("with requests: %v\n%s", err, said)
+		}
+		if strings.Contains(said, "sesame") {
+			t.Errorf("a password is shown:\n%s", said)
+		}
+	}
+}
+
+// TestExportOfPaused: a CouchDB knows no pause and no hold, so it would run what must not run.
+func TestExportOfPaused(t *testing.T) {
+	t.Parallel()
+	couch, r := pairToMove(t)
+	r.fill(1)
+	r.want(201, "PUT", "_replicator/still", r.body(`,"paused":true`))
+	r.want(201, "PUT", "_replicator/ordered", r.body(`,"continuous":true`))
+	order := func(what string) {
+		_, view := r.call("GET", "_scheduler/docs/_replicator/ordered", "")
+		r.want(200, "POST", fmt.Sprintf("_scheduler/jobs/%s/%s", view["job"], what), "{}")
+	}
+	order("pause")
+	r.await("the pause", func() bool { return r.docState("ordered") == "paused" })
+	refused := func(why ...string) {
+		t.Helper()
+		holds := r.want(200, "GET", "_scheduler/holds", "")["total_rows"]
+		said, err := r.shift(couch, false, func(m *move) { m.DryRun = true })
+		if err != nil {
+			t.Errorf("dry run: %v\n%s", err, said)
+		}
+		_, err = r.shift(couch, false, takeOver)
+		for _, why := range why {
+			if err == nil || !strings.Contains(err.Error(), why) || !strings.Contains(said, why) {
+				t.Errorf("not %q: %v\n%s", why, err, said)
+			}
+		}
+		couch.want(404, "GET", "_replicator/ordered", "")
+		if now := r.want(200, "GET", "_scheduler/holds", "")["total_rows"]; now != holds {
+			t.Errorf("holds after that: %v", now)
+		}
+	}
+	refused("_replicator/ordered", "_replicator/still")
+	order("resume")
+	refused("1 jobs are paused (_replicator/still)")
+	r.want(200, "DELETE", "_replicator/still?rev="+r.revOf("_replicator/still"), "")
+	r.want(201, "POST", "_scheduler/holds", `{"server":"127.0.0.1","reason":"repairs"}`)
+	refused("server:127.0.0.1 is held (\"repairs\")")
+	r.want(200, "DELETE", "_scheduler/holds/server:127.0.0.1", "")
+	if said, err := r.shift(couch, false, takeOver); err != nil {
+		t.Errorf("with nothing paused: %v\n%s", err, said)
+	}
+	couch.want(200, "GET", "_replicator/ordered", "")
+}
+
+// TestExportBesideCouchDB: without a take-over the CouchDB would run the replications beside the service, unless it is
+// stopped.
+func TestExportBesideCouchDB(t *testing.T) {
+	t.Parallel()
+	couch, r := pairToMove(t)
+	r.fill(1)
+	r.want(201, "PUT", "_replicator/own", r.body(`,"continuous":true`))
+	const why = "would run the replications beside this service"
+	said, err := r.shift(couch, false, nil)
+	if err == nil || !strings.Contains(err.Error(), why) {
+		t.Errorf("export: %v\n%s", err, said)
+	}
+	couch.want(404, "GET", "_replicator/own", "")
+	couch.want(200, "PUT", "_node/_local/_config/replicator/max_jobs", `"0"`)
+	if said, err := r.shift(couch, false, nil); err != nil {
+		t.Errorf("to a CouchDB that is stopped: %v\n%s", err, said)
+	}
+	couch.want(200, "GET", "_replicator/own", "")
+}
