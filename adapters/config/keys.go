@@ -39,7 +39,9 @@ var sections = map[string]config.Section[Config]{
 	"couch_auth":          couchKeys,
 	"couchdb": append(config.Section[Config]{
 		{
-			Name: "uuid", Says: "The server's identity, a part of replication ids; without it the store keeps one.",
+			Name: "uuid",
+			Says: "The server's identity, a part of replication ids; without it the one in the store, where a single " +
+				"node keeps it.",
 			Kind: name(func(c *Config) *string { return &c.UUID }, ", 32 hexadecimal digits as a rule"),
 		},
 		{

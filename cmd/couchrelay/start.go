@@ -72,8 +72,13 @@ func (s *service) prepareOnce(ctx context.Context) error {
 	if err := s.db.keeper.Check(ctx); err != nil {
 		return err
 	}
-	uuid, err := kv.Run(ctx, s.db,
-		func(tx kv.Tx) (string, error) { return jobstore.Init(tx, root, cmp.Or(c.UUID, randomHex(16))) })
+	uuid, err := kv.Run(ctx, s.db, func(tx kv.Tx) (string, error) {
+		old, err := jobstore.Init(tx, root, cmp.Or(c.UUID, randomHex(16)))
+		if err == nil && c.UUID != "" && c.UUID != old && s.db.Exclusive() {
+			jobstore.KeysBelow(root).Rename(tx, c.UUID) // or a restored store would have one that no checkpoint has
+		}
+		return old, err
+	})
 	if err != nil {
 		return fmt.Errorf("store, key prefix %q: %w", c.KeyPrefix, err)
 	}

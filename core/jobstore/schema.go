@@ -73,6 +73,9 @@ func Identity(r kv.Reader, k Keys) (uuid string, schema int64, err error) {
 	return string(values[0]), kv.Counter(values[1]), nil
 }
 
+// Rename has the store keep another UUID of the server.
+func (k Keys) Rename(tx kv.Tx, uuid string) { tx.Set(k.UUID, []byte(uuid)) }
+
 // Sealed notes that the store encrypts values from now on, so that releases do not start which cannot read them.
 func Sealed(tx kv.Tx, k Keys) { tx.Max(k.Schema, sealedSchema) }
 
