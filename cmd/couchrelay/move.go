@@ -313,7 +313,11 @@ func (m *move) giveBack(names []string) error {
 			return err
 		}
 	}
-	if err := m.await("the couchrelay", func() (int, error) { return m.runningHere(names) }); err != nil {
+	err := m.await("the couchrelay", func() (int, error) {
+		running, err := m.jobsHere("running", names)
+		return len(running), err
+	})
+	if err != nil {
 		return err
 	}
 	if err := m.copyThere(names); err != nil {
@@ -372,12 +376,6 @@ func (m *move) hold(name, why string) error {
 	}
 	hold := map[string]string{"database": name, "reason": why + redacted(m.CouchDB)}
 	return m.remote.into("POST", holdsPath, nil, hold, nil)
-}
-
-// runningHere counts the running jobs of documents of some databases.
-func (m *move) runningHere(names []string) (int, error) {
-	running, err := m.jobsHere("running", names)
-	return len(running), err
 }
 
 // jobsHere lists the jobs of documents of some databases in a state, as database/document.

@@ -14,6 +14,7 @@ import (
 type change struct {
 	ID      string
 	Seq     json.RawMessage
+	Deleted bool
 	Changes []struct{ Rev string }
 }
 
@@ -66,15 +67,17 @@ func (m *move) page(from, to *remote, path string, rows []change) (int, error) {
 			asked[row.ID] = append(asked[row.ID], c.Rev)
 		}
 	}
-	var diff map[string]struct{ Missing []string }
+	var diff missing
 	if err := to.into("POST", path+"/_revs_diff", nil, asked, &diff); err != nil {
 		if !m.DryRun || !isMissing(err) {
 			return 0, err
 		}
-		diff = map[string]struct{ Missing []string }{} // the database is to be made
+		diff = missing{} // the database is to be made
 		for id, revs := range asked {
 			diff[id] = struct{ Missing []string }{revs}
 		}
+	} else if err := m.leaveOthers(from, to, path, rows, diff); err != nil {
+		return 0, err
 	}
 	var wanted []ref
 	for id, d := range diff {
@@ -86,6 +89,55 @@ func (m *move) page(from, to *remote, path string, rows []change) (int, error) {
 		return len(wanted), nil
 	}
 	return m.copy(from, to, path, wanted)
+}
+
+// missing is an answer of _revs_diff.
+type missing map[string]struct{ Missing []string }
+
+// leaveOthers takes documents out of a diff that are another one on the side which is to get them, in a revision that
+// this side does not know. Copied, they would be a conflict, and the replication that loses would run nowhere.
+func (m *move) leaveOthers(from, to *remote, path string, rows []change, diff missing) error {
+	keys := []string{}
+	for _, row := range rows {
+		if diff[row.ID].Missing != nil && !row.Deleted {
+			keys = append(keys, row.ID)
+		}
+	}
+	var there struct {
+		Rows []struct {
+			ID    string
+			Value struct {
+				Rev     string
+				Deleted bool
+			}
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	err := to.into("POST", path+"/_all_docs", nil, map[string]any{"keys": keys}, &there)
+	if err != nil {
+		return err
+	}
+	revs := map[string][]string{}
+	for _, row := range there.Rows {
+		if row.Value.Rev != "" && !row.Value.Deleted {
+			revs[row.ID] = []string{row.Value.Rev}
+		}
+	}
+	var others missing
+	if err := from.into("POST", path+"/_revs_diff", nil, revs, &others); err != nil {
+		return err
+	}
+	for _, id := range keys {
+		if other := others[id].Missing; other != nil {
+			m.say("  %s is refused: %s has another document of this id, revision %s: delete one of them", id,
+				redacted(to.Server), strings.Join(other, " "))
+			delete(diff, id)
+			m.refused++
+		}
+	}
+	return nil
 }
 
 // copy copies revisions and returns their number: in two halves, and so on, if they are too large for one request or

@@ -289,8 +289,8 @@ func (r *rig) takeOverWhile(do func()) func(*move) {
 	}
 }
 
-// TestRunningHere: an export waits for all jobs of documents, also if jobs of requests fill the first page.
-func TestRunningHere(t *testing.T) {
+// TestJobsHere: an export waits for all jobs of documents, also if jobs of requests fill the first page.
+func TestJobsHere(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if q.FormValue("cursor") == "" {
@@ -301,8 +301,8 @@ func TestRunningHere(t *testing.T) {
 	}))
 	defer server.Close()
 	m := move{remote: remote{Server: server.URL, Timeout: time.Minute}}
-	if n, err := m.runningHere([]string{"_replicator"}); n != 1 || err != nil {
-		t.Errorf("%d, %v", n, err)
+	if list, err := m.jobsHere("running", []string{"_replicator"}); len(list) != 1 || err != nil {
+		t.Errorf("%q, %v", list, err)
 	}
 }
 

@@ -94,3 +94,40 @@ func TestExportBesideCouchDB(t *testing.T) {
 	}
 	couch.want(200, "GET", "_replicator/own", "")
 }
+
+// TestImportBehindOtherDocument: a document that loses against one of the same id that is here already would run
+// nowhere after a take-over.
+func TestImportBehindOtherDocument(t *testing.T) {
+	t.Parallel()
+	couch, r := pairToMove(t)
+	theirs := couch.revOf("_replicator/steady")
+	ours := ""
+	for i := 0; ours < theirs; i++ {
+		if ours != "" {
+			r.want(200, "DELETE", "_replicator/steady?rev="+ours, "")
+			r.want(200, "DELETE", "_replicator", "")
+			r.want(201, "PUT", "_replicator", "")
+		}
+		r.want(201, "PUT", "_replicator/steady", r.body(fmt.Sprintf(`,"continuous":true,"attempt":%d`, i)))
+		ours = r.revOf("_replicator/steady")
+	}
+	for _, flags := range []func(*move){nil, takeOver} {
+		said, err := r.shift(couch, true, flags)
+		if !strings.Contains(said, "steady is refused: ") || !strings.Contains(said, ours) {
+			t.Errorf("%v\n%s", err, said)
+		}
+		if (err == nil) != (flags == nil) {
+			t.Errorf("import: %v", err)
+		}
+	}
+	if got := couch.maxJobs(); got != "500" {
+		t.Errorf("the CouchDB's max_jobs is %v", got)
+	}
+	r.want(200, "DELETE", "_replicator/steady?rev="+ours, "")
+	if said, err := r.shift(couch, true, takeOver); err != nil {
+		t.Errorf("without that document: %v\n%s", err, said)
+	}
+	if got := r.revOf("_replicator/steady"); got != theirs {
+		t.Errorf("%s runs here, and not %s", got, theirs)
+	}
+}
