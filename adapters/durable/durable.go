@@ -3,14 +3,22 @@ package durable
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 )
 
 // Replace has write make a file's new content, under another name in the same directory. The file gets the content
-// once all of it is on the disk, and only its owner may read it. After an error the file is as it was.
+// once all of it is on the disk, and only its owner may read it. After an error the file is as it was. A link is
+// followed, and what is no file, such as /dev/stdout, is not replaced.
 func Replace(path string, write func(io.Writer) error) error {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is no regular file", path)
+	}
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
 	if err != nil {
 		return err

@@ -47,3 +47,33 @@ func TestReplace(t *testing.T) {
 		t.Error("a directory that is not there is no error")
 	}
 }
+
+// TestReplaceBehindLink: a link stays, and what it names is replaced. What is no file is left alone: a file that is put
+// over /dev/stdout would take it from all programs of the machine.
+func TestReplaceBehindLink(t *testing.T) {
+	dir := t.TempDir()
+	file, link, pipe := filepath.Join(dir, "file"), filepath.Join(dir, "link"), filepath.Join(dir, "pipe")
+	err := errors.Join(os.WriteFile(file, nil, 0o600), os.Symlink("file", link), syscall.Mkfifo(pipe, 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }
+	if err := Replace(link, write); err != nil {
+		t.Error(err)
+	}
+	if text, _ := os.ReadFile(file); string(text) != "new" {
+		t.Errorf("what the link names has %q", text)
+	}
+	if to, err := os.Readlink(link); to != "file" {
+		t.Errorf("the link leads to %q, %v", to, err)
+	}
+	for _, path := range []string{pipe, dir} {
+		before, err := os.Stat(path)
+		if Replace(path, write) == nil || err != nil {
+			t.Errorf("%s is replaced (%v)", path, err)
+		}
+		if now, err := os.Stat(path); err != nil || now.Mode() != before.Mode() {
+			t.Errorf("%s is %v now, %v", path, now.Mode(), err)
+		}
+	}
+}
