@@ -177,10 +177,9 @@ func (n *Node) onSurveyed(q Survey, s Surveyed) {
 	n.hungry = n.hungry || s.Ready > 0
 }
 
-// tune keeps the memory of priorities in proportion to the queue (priority_coeff = auto). It also sets the
-// clock of decay anew if a node whose wall clock was ahead had set it to a time to come: until then it
-// would stand still. It warns when a fixed coefficient forgets too fast for the shares to be kept. Under tags it
-// ends rounds of the queue that have been long enough.
+// tune keeps the memory of priorities in proportion to the queue (priority_coeff = auto). It also sets the clock of
+// decay anew, so that wall clocks which are set do no harm; see schedule.Decay.Stale. It warns when a fixed coefficient
+// forgets too fast for the shares to be kept. Under tags it ends rounds of the queue that have been long enough.
 func (n *Node) tune(s Surveyed) {
 	loads, slots := n.fleet().loads, 0
 	for _, l := range loads {
@@ -195,7 +194,7 @@ func (n *Node) tune(s Surveyed) {
 	}
 	churn = schedule.Churn(churn, slots, n.cfg.Interval, n.cfg.MinRun)
 	want := s.Order.HalfLife(s.Ready, churn)
-	if want != s.Order.Decay.HalfLife || n.clock.Wall < s.Order.Decay.Since.Add(-n.cfg.Interval) {
+	if want != s.Order.Decay.HalfLife || s.Order.Decay.Stale(n.clock.Wall, n.cfg.Interval) {
 		askOnce(n, Tune{Seen: s.Order.Decay, HalfLife: want})
 	}
 	low := want < schedule.LeastHalfLife(s.Ready, churn, n.cfg.Interval)

@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -468,4 +469,26 @@ func TestDecayClockOfTheFuture(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// TestClockSetBack: jobs that had turns while the clock was ahead have more of them once it is right, though new ones
+// come.
+func TestClockSetBack(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(6, true)
+	w.share(func(*jobstore.Sharing) {})
+	n := w.start("n1", func(c *Config) { c.Limits = schedule.Limits{MaxJobs: 2, MaxChurn: 2, MinRun: time.Minute} })
+	w.play(20 * time.Minute)
+	n.skew = 10 * time.Hour
+	w.play(20 * time.Minute)
+	n.skew = 0
+	w.putMany(9, true)
+	before := maps.Clone(w.ran)
+	w.play(time.Hour)
+	for i := range 9 {
+		id := jobstore.DocumentJobs(tuple.UUID{1}) + fmt.Sprintf("r%03d", i)
+		if got := w.ran[id] - before[id]; got < 3*time.Minute {
+			t.Errorf("%s ran for %s in an hour of which each of 9 jobs gets 13 minutes", id, got)
+		}
+	}
 }

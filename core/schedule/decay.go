@@ -75,6 +75,14 @@ func (d Decay) Changed(now instant.Time, halfLife time.Duration) Decay {
 	return Decay{Since: now, Passed: d.At(now), HalfLife: boundHalfLife(halfLife)}
 }
 
+// Stale reports whether the clock is to be set anew (Changed). One that was set by a clock that is ahead by more than
+// slack stands still until then. One that has shown a half-life more than it was set to has not told that to the
+// store: where the wall clock is set back it would go back as far, and all that has a key of then would wait until it
+// was there again, behind all that comes.
+func (d Decay) Stale(now instant.Time, slack time.Duration) bool {
+	return now < d.Since.Add(-slack) || d.At(now)-d.Passed >= 1<<fraction
+}
+
 // maxPriority bounds priority values, so that Exp2 undoes Log2 and a sum of two does not overflow.
 const maxPriority = 1 << 62
 

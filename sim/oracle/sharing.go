@@ -28,6 +28,8 @@ var sharingSubject = subject{
 		{"S10f", "Priorities decay by the half-life of priority_coeff, and under auto by none shorter than " +
 			"that of 0.98."},
 		{"S10g", "The policy, coefficients and shares in force are those that an operator gave last."},
+		{"S10s", "The store has the clock by which priorities decay to within a half-life, so that it goes back by " +
+			"no more where a wall clock is set back."},
 	},
 	begin: func(c *chronicle) {
 		s := &settingsOfSharing{chronicle: c}
@@ -154,12 +156,20 @@ func (s *settingsOfSharing) checkInForce() {
 	}
 }
 
-// unsettled is S10f under auto. Nodes that crash again and again set no half-life, so a world comes to rest only when
-// that is long enough.
+// unsettled is S10s, and S10f under auto. Nodes that crash again and again set no half-life, so a world comes to rest
+// only when that is long enough.
 func (s *settingsOfSharing) unsettled() *Violation {
 	want, interval := &s.sharing, s.priorityInterval()
 	order, err := s.w.Store().Order(s.w.Present())
-	if want.at == 0 || want.changing || err != nil || order.Policy != schedule.FairShare || order.PriorityCoeff != 0 {
+	if want.at == 0 || want.changing || err != nil || order.Policy != schedule.FairShare {
+		return nil
+	}
+	d := order.Decay
+	late := clockOf(d, s.w.Now().Add(-autoSettles*s.w.Config().Settings.Interval)) - float64(d.Passed)/aHalfLife
+	switch {
+	case late > 1 && !s.w.ClocksWereSet():
+		return missed("S10s", "the clock of decay has gone on for %f half-lives since the store had it", late)
+	case order.PriorityCoeff != 0:
 		return nil
 	}
 	least := halfLife(0.98, interval) * 0.999 // leaves room for rounding

@@ -51,6 +51,12 @@ func TestSharing(t *testing.T) {
 			})
 		}
 	}
+	// noted has the store have the clock of decay as of now.
+	noted := func(r *rig) {
+		order, _ := r.w.View().Store().Order(r.w.View().Present())
+		order.Decay = order.Decay.Changed(r.now(), order.Decay.HalfLife)
+		r.order(nil, order)
+	}
 	// auto has the order of auto in force for so long, with a half-life.
 	auto := func(halfLife, since time.Duration) func(*rig) {
 		return func(r *rig) {
@@ -66,7 +72,11 @@ func TestSharing(t *testing.T) {
 	check(t, &sharingSubject, []case_{
 		{"settings as they were", func(r *rig) { r.atRest() }, ""},
 		{"settings in force", func(r *rig) { r.share(fifo, true); r.atRest() }, ""},
-		{"settings that are not in force", func(r *rig) { r.share(fifo, false); r.atRest() }, "S10g"},
+		{"settings that are not in force", func(r *rig) {
+			noted(r)
+			r.share(fifo, false)
+			r.atRest()
+		}, "S10g"},
 		{"settings that are asked for again", func(r *rig) {
 			r.share(fifo, false)
 			r.see(world.SharingAsked{})
@@ -90,7 +100,8 @@ func TestSharing(t *testing.T) {
 		{"a half-life as fixed", fixed(time.Minute), ""},
 		{"another half-life", fixed(time.Minute + time.Second), "S10f"},
 		{"auto", auto(time.Hour, time.Hour), ""},
-		{"auto, too short", auto(30*time.Minute, time.Hour), "S10f"},
+		{"auto, long ago", auto(time.Hour, 2*time.Hour), "S10s"},
+		{"auto, too short", auto(30*time.Minute, 32*time.Minute), "S10f"},
 		{"auto, too short at first", auto(30*time.Minute, time.Minute), ""},
 	})
 }
