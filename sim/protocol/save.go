@@ -327,7 +327,7 @@ func (r saver) gotLogAgain(op peer.GetLocal, got peer.Local) {
 	}
 	l := r.readLog(got.Body)
 	switch {
-	case op.Side == peer.Target && !l.has(s.agreed):
+	case (op.Side == peer.Target || !r.start.alone) && !l.has(s.agreed):
 		s.agreed = "" // another run has dropped it already
 	case op.Side == peer.Source && r.start.alone && l.session() == p.session:
 		s.agreed = p.session // the source has taken it before it refused

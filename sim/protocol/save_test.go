@@ -223,8 +223,8 @@ func TestSourceStoresAgain(t *testing.T) {
 	})
 }
 
-// TestAgreedCheckpoint: the checkpoint where both logs agreed stays in the target's, unless another run has dropped
-// it there already.
+// TestAgreedCheckpoint: the checkpoint where both logs agreed stays in them, unless another run has dropped it there
+// already.
 func TestAgreedCheckpoint(t *testing.T) {
 	// behind is a log with older checkpoints in its history.
 	behind := func(log string, older ...string) string {
@@ -235,7 +235,7 @@ func TestAgreedCheckpoint(t *testing.T) {
 		}
 		return log
 	}
-	writes := func(found ...string) func(*talk) {
+	writes := func(to peer.Side, found ...string) func(*talk) {
 		return func(c *talk) {
 			c.opened()
 			c.finds(peer.Source, behind(logAt("both", 6, "0"), "before"))
@@ -244,18 +244,28 @@ func TestAgreedCheckpoint(t *testing.T) {
 				peer.Changes{Rows: []peer.Change{row(7, "a", "1-a")}, End: true, LastSeq: seq(7)})
 			c.copiesDoc("a", "1-a")
 			c.durable()
-			put := func(rev string, older ...string) peer.PutLocal {
+			put := func(on peer.Side, rev string, older ...string) peer.PutLocal {
 				log := behind(logAt("new", 7, string(seq(6))), older...)
-				return peer.PutLocal{Side: peer.Target, ID: "base", Rev: rev, Body: []byte(madeFor("2", log))}
+				made := [2]string{"1", "2"}[on]
+				return peer.PutLocal{Side: on, ID: "base", Rev: rev, Body: []byte(madeFor(made, log))}
 			}
-			c.fails(put("0-1", "both", "before"), 409)
-			c.does(peer.GetLocal{Side: peer.Target, ID: "base"},
-				peer.Local{Found: true, Rev: "0-2", Body: []byte(behind(logAt("third", 6, "0"), found...))})
-			c.asks(put("0-2", "third", "before"))
+			gets := func(rev, session string, older ...string) {
+				body := []byte(behind(logAt(session, 6, "0"), older...))
+				c.does(peer.GetLocal{Side: to, ID: "base"}, peer.Local{Found: true, Rev: rev, Body: body})
+			}
+			if to == peer.Source {
+				c.does(put(peer.Target, "0-1", "both", "before"), peer.LocalWritten{Rev: "0-2"})
+			}
+			gets("0-1", "third", "both", "before") // another run has written meanwhile
+			c.fails(put(to, "0-1", "third", "both", "before"), 409)
+			gets("0-2", "fourth", append([]string{"third"}, found...)...)
+			c.asks(put(to, "0-2", "fourth", "third", "before"))
 		}
 	}
 	check(t, []conversation{
-		{"another run has dropped it", spec.Replication{}, writes("before"), legal},
-		{"the run drops it", spec.Replication{}, writes("both", "before"), Logging},
+		{"another run has dropped it", spec.Replication{}, writes(peer.Target, "before"), legal},
+		{"the run drops it", spec.Replication{}, writes(peer.Target, "both", "before"), Logging},
+		{"another run has dropped it at the source", spec.Replication{}, writes(peer.Source, "before"), legal},
+		{"the run drops it at the source", spec.Replication{}, writes(peer.Source, "both", "before"), Logging},
 	})
 }
