@@ -305,8 +305,10 @@ func (r copier) takes(f *flight, w *want) {
 	f.wants = append(f.wants, w)
 }
 
+// within reports whether a list has all of another. Most often they are the same.
 func within(part, whole []string) bool {
-	return !slices.ContainsFunc(part, func(s string) bool { return !slices.Contains(whole, s) })
+	return slices.Equal(part, whole) ||
+		!slices.ContainsFunc(part, func(s string) bool { return !slices.Contains(whole, s) })
 }
 
 // fetched takes what a bulk read brought.
