@@ -271,7 +271,7 @@ func (cp *checkpoints) checkLogs() {
 		if s.header == nil || s.record.BaseID == "" || s.record.State.Terminal() {
 			continue // what is stored of a job that is over is what its document says since
 		}
-		rep, err := cp.w.Store().Spec(cp.w.Present(), id)
+		rep, err := s.replication()
 		if err != nil || rep == nil {
 			continue
 		}

@@ -171,7 +171,7 @@ func (c *chronicle) readSpec(id string, before, after *shadow, l landing) {
 	of := c.w.Store().Keys.Spec.Sub(id)
 	stored := slices.ContainsFunc(l.Mutations, func(m ryw.Mutation) bool { return of.Contains(m.Key) })
 	if before.header != nil && after.record.Created == before.record.Created && !stored {
-		after.spec = before.spec
+		after.spec, after.rep = before.spec, before.rep
 		return
 	}
 	rows, err := c.w.Present().GetRange(of.Range(), kv.RangeOptions{})

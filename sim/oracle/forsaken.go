@@ -86,7 +86,7 @@ func (f *forsaken) unsettled() *Violation {
 		if len(met) == 0 || f.shared[base] || list != nil && list.Beyond > 0 {
 			continue
 		}
-		rep, err := f.w.Store().Spec(f.w.Present(), id)
+		rep, err := s.replication()
 		if err != nil || rep == nil || !rep.Continuous || !rep.UseCheckpoints {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/node"
+	"couchrelay/core/spec"
 	"couchrelay/sim/world"
 )
 
@@ -147,11 +148,20 @@ func (s *shadowed) ids() []string {
 type shadow struct {
 	header *jobs.Job // nil: removed
 	record *jobstore.Record
-	spec   string       // the replication, as it is stored
-	came   instant.Time // when it was added last
-	over   instant.Time // when it came to an end
-	at     instant.Time // when it was changed last
-	gone   instant.Time // when it was removed last
+	spec   string            // the replication, as it is stored
+	rep    *spec.Replication // the same, for the function replication
+	came   instant.Time      // when it was added last
+	over   instant.Time      // when it came to an end
+	at     instant.Time      // when it was changed last
+	gone   instant.Time      // when it was removed last
+}
+
+// replication is the replication of the job; nil if it has none. It is read once, and must not be changed.
+func (s *shadow) replication() (rep *spec.Replication, err error) {
+	if s.rep == nil && s.spec != "" {
+		s.rep, err = spec.Decode([]byte(s.spec))
+	}
+	return s.rep, err
 }
 
 // docTruth is a replication document as it must be, as far as its user was told.

@@ -163,7 +163,7 @@ func (s *settling) unfinished(id string, job *shadow) string {
 	if job.record.State.Terminal() || job.pausedByUser() || s.behindPaused(job) {
 		return ""
 	}
-	rep, err := s.w.Store().Spec(s.w.Present(), id)
+	rep, err := job.replication()
 	if err != nil || rep == nil {
 		return fmt.Sprintf("job %s has no replication: %v", id, err)
 	}
@@ -215,7 +215,7 @@ func (s *settling) unsaved(id string, job *shadow) string {
 	if job.header.State != jobs.Running {
 		return ""
 	}
-	rep, err := s.w.Store().Spec(s.w.Present(), id)
+	rep, err := job.replication()
 	if err != nil || rep == nil {
 		return fmt.Sprintf("job %s has no replication: %v", id, err)
 	}

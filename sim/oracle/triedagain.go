@@ -200,7 +200,7 @@ func (t *triedAgain) untried(id string) *Violation {
 	if len(list.rows) == 0 && !j.refused() { // most jobs: saves to read the replication
 		return nil
 	}
-	rep, err := t.w.Store().Spec(t.w.Present(), id)
+	rep, err := s.replication()
 	if err != nil || rep == nil || !rep.Continuous {
 		return nil
 	}
