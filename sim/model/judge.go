@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"maps"
 
 	"couchrelay/core/node"
 )
@@ -66,10 +67,13 @@ func (ch *change) stays() bool {
 
 // judgeRows compares the rows of a job with those that the model has it have.
 func (m *Model) judgeRows(ch *change) error {
-	if len(ch.rows) == 0 && ch.stays() {
+	ch.stood = m.stands[ch.id]
+	if ch.now = ch.stood; !ch.stays() {
+		ch.now = m.standOf(ch.id, ch.found, ch.indexed)
+	} else if len(ch.rows) == 0 {
 		return nil
 	}
-	is, want := m.rowsOf(ch.id, ch.was, ch.wasIndexed), m.rowsOf(ch.id, ch.found, ch.indexed)
+	is := maps.Clone(ch.stood.rows)
 	if is == nil {
 		is = rows{}
 	}
@@ -78,13 +82,13 @@ func (m *Model) judgeRows(ch *change) error {
 			is[key] = *value
 		}
 	}
-	for key, value := range want {
+	for key, value := range ch.now.rows {
 		if got, there := is[key]; !there || got != value {
 			return fmt.Errorf("row %x has %q, there: %v, and should have %q", key, got, there, value)
 		}
 	}
 	for key := range is {
-		if _, wanted := want[key]; !wanted {
+		if _, wanted := ch.now.rows[key]; !wanted {
 			return fmt.Errorf("row %x is left over", key)
 		}
 	}
@@ -108,8 +112,12 @@ func (m *Model) sums(w *writing) sums {
 		}
 		s.counted[ch.was.standing()]--
 		s.counted[ch.found.standing()]++
-		m.count(s.totals, ch.was, ch.wasIndexed, -1)
-		m.count(s.totals, ch.found, ch.indexed, 1)
+		for key, n := range ch.stood.totals {
+			s.totals[key] -= n
+		}
+		for key, n := range ch.now.totals {
+			s.totals[key] += n
+		}
 		if ch.found.ready() && (!ch.was.ready() || len(ch.path) > 1) { // or it was made anew
 			s.readied++
 		}

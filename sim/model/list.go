@@ -74,27 +74,23 @@ func (j *job) shelf(l label) []any {
 	return []any{g, l.field, value}
 }
 
-// addListed adds the rows of lists in which a job stands, and the one by which it is forgotten.
-func (m *Model) addListed(to rows, id string, j job, indexed bool) {
+// list adds the rows of lists in which a job stands, the one by which it is forgotten, and the totals in which it
+// counts: of all with a label, of those of its database, and of its account while it demands a slot.
+func (m *Model) list(s stand, id string, j job, indexed bool) {
+	r := &j.record
 	for _, l := range j.labels(indexed) {
-		to[string(m.index.Pack(append(j.shelf(l), id)...))] = ""
-	}
-	if j.record.expires != 0 {
-		to[string(m.expire.Pack(j.record.expires, id))] = ""
-	}
-}
-
-// count adds to the totals in which a job counts: of all with a label, of those of its database, and of its account
-// while it demands a slot.
-func (m *Model) count(totals map[string]int64, j job, indexed bool, n int64) {
-	for _, l := range j.labels(indexed) {
-		totals[string(m.tally.Pack(append([]any{""}, j.shelf(l)...)...))] += n
-		if instance := j.record.Instance; instance != "" {
-			totals[string(m.tally.Pack(append([]any{instance}, j.shelf(l)...)...))] += n
+		shelf := j.shelf(l)
+		s.rows[string(m.index.Pack(append(shelf, id)...))] = ""
+		s.totals[string(m.tally.Pack(append([]any{""}, shelf...)...))]++
+		if r.Instance != "" {
+			s.totals[string(m.tally.Pack(append([]any{r.Instance}, shelf...)...))]++
 		}
 	}
+	if r.expires != 0 {
+		s.rows[string(m.expire.Pack(r.expires, id))] = ""
+	}
 	if j.ready() || j.standing() == "waiting" || j.state == running {
-		totals[string(m.counts.Pack(j.record.account()))] += n
-		totals[string(m.weights.Pack(j.record.account()))] += n * j.record.excess()
+		s.totals[string(m.counts.Pack(r.account()))]++
+		s.totals[string(m.weights.Pack(r.account()))] += r.excess()
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
+	"couchrelay/core/kv/keymap"
 	"couchrelay/core/kv/ryw"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/node"
@@ -64,9 +65,11 @@ type Model struct {
 	documents
 	dropped map[string]bool // how the ids of jobs of deleted databases begin
 	jobs    map[string]job
-	since   map[string]int64 // versions of the commits that last changed the headers of jobs
-	held    map[string]int   // numbers of running jobs, by worker
-	ran     map[lock]bool    // locks under which runs began
+	stands  map[string]stand   // of the same
+	queued  keymap.Map[string] // the ready ones, by their keys in the queue
+	since   map[string]int64   // versions of the commits that last changed the headers of jobs
+	held    map[string]int     // numbers of running jobs, by worker
+	ran     map[lock]bool      // locks under which runs began
 	leases  map[string]lease
 	numbers map[string]int64  // counters that are not 0, by key
 	claims  map[string]string // the jobs that have replications, by replication id
@@ -88,8 +91,9 @@ func New(root tuple.Subspace) *Model {
 			root: root, queue: queue, ready: queue.Sub("ready"), index: root.Sub("index"), tally: root.Sub("tally"),
 			counts: root.Sub("count"), weights: root.Sub("weights"), expire: root.Sub("expire"),
 		},
-		dropped: map[string]bool{}, jobs: map[string]job{}, since: map[string]int64{}, held: map[string]int{},
-		ran: map[lock]bool{}, leases: map[string]lease{}, numbers: map[string]int64{}, claims: map[string]string{},
+		dropped: map[string]bool{}, jobs: map[string]job{}, stands: map[string]stand{}, since: map[string]int64{},
+		held: map[string]int{}, ran: map[lock]bool{}, leases: map[string]lease{},
+		numbers: map[string]int64{}, claims: map[string]string{},
 		documents: documents{
 			databases: map[string]database{}, winners: map[string]document{}, designs: map[string]document{},
 			leaves: map[string]leaves{},
@@ -130,11 +134,19 @@ func (m *Model) follow(c *Commit, w *writing) {
 		if ch.found.state == running {
 			m.held[ch.found.lock.worker]++
 		}
+		if ch.was.ready() {
+			m.queued.Delete(m.placeOf(ch.id, ch.was))
+		}
+		if ch.found.ready() {
+			m.queued.Put(m.placeOf(ch.id, ch.found), ch.id)
+		}
 		if ch.found.sequence != ch.was.sequence {
 			m.since[ch.id] = c.Version
 		}
+		m.stands[ch.id] = ch.now
 		if m.jobs[ch.id] = ch.found; ch.found.state == absent {
 			delete(m.jobs, ch.id)
+			delete(m.stands, ch.id)
 			delete(m.since, ch.id)
 		}
 	}

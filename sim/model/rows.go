@@ -18,16 +18,21 @@ type rows map[string]string
 // stopMark is the value of the row of a running job in the list of its worker, while it is asked to stop.
 const stopMark = "S"
 
-// rowsOf are the rows by which a job is found: its place in the queue, its newest change, and its places in lists,
-// if it is indexed.
-func (m *Model) rowsOf(id string, j job, indexed bool) rows {
+// stand is how the store knows of a job besides its own rows.
+type stand struct {
+	rows   rows             // by which it is found
+	totals map[string]int64 // in which it counts, with by how much, by key
+}
+
+// standOf is the stand of a job: its place in the queue, its newest change, and its places in lists, if it is indexed.
+func (m *Model) standOf(id string, j job, indexed bool) stand {
 	if j.state == absent {
-		return nil
+		return stand{}
 	}
 	all := rows{string(m.queue.Pack("changed", j.sequence.incarnation, j.sequence.version, id)): ""}
 	switch j.standing() {
 	case "ready":
-		all[m.placeOf(id, j)] = id
+		all[string(m.placeOf(id, j))] = id
 	case "waiting":
 		all[string(m.queue.Pack("waiting", j.due, id))] = ""
 	case "parked":
@@ -39,20 +44,22 @@ func (m *Model) rowsOf(id string, j job, indexed bool) rows {
 		}
 		all[string(m.queue.Pack("owned", j.lock.worker, j.lock.batch, id))] = mark
 	}
-	m.addListed(all, id, j, indexed)
-	return all
+	s := stand{all, map[string]int64{}}
+	m.list(s, id, j, indexed)
+	return s
 }
 
 // placeOf is the key by which a ready job stands in the queue.
-func (m *Model) placeOf(id string, j job) string {
-	return string(tuple.AppendString(append(bytes.Clone(m.ready), j.priority...), id))
+func (m *Model) placeOf(id string, j job) []byte {
+	return tuple.AppendString(append(bytes.Clone(m.ready), j.priority...), id)
 }
 
 // change is what a commit makes of one job.
 type change struct {
 	id         string
 	was, found job
-	rows       map[string]*string // that stand for it: their new values, nil for those that are gone
+	stood, now stand              // before the commit and after it
+	rows       map[string]*string // of its stand that are written: their new values, nil for those that are gone
 	data, spec values             // nil for what was not written
 	path       path               // by which it became what it is; nil if it is what it was
 	// wasIndexed and indexed report whether the job has its rows of the index, before the commit and after it.

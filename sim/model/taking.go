@@ -67,7 +67,7 @@ func (m *Model) accepts(c *Commit, w *writing, q node.Accept) error {
 		case ch.found.state == running && (ch.found.lock != own || m.ran[own]):
 			return fmt.Errorf("job %s is %v; runs had that lock before: %v", ch.id, ch.found, m.ran[ch.found.lock])
 		default:
-			last = max(last, m.placeOf(ch.id, ch.was))
+			last = max(last, string(m.placeOf(ch.id, ch.was)))
 		}
 	}
 	if taken > q.Demand.Max {
@@ -86,11 +86,9 @@ func (m *Model) before(place string, q node.Accept, read int64) (n int) {
 		return 0
 	}
 	first := string(m.ready) + q.Demand.Behind
-	for id, j := range m.jobs {
-		if !j.ready() || m.since[id] > read || m.passed(id) || slices.Contains(q.Without, id) {
-			continue
-		}
-		if at := m.placeOf(id, j); at < place && at > first {
+	for c := m.queued.Seek([]byte(first)); c.Valid() && string(c.Key()) < place; c.Next() {
+		id := *c.Value()
+		if string(c.Key()) > first && m.since[id] <= read && !m.passed(id) && !slices.Contains(q.Without, id) {
 			n++
 		}
 	}
