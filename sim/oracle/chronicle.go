@@ -159,7 +159,7 @@ func (c *chronicle) followJob(id string, l landing) {
 		}
 		c.readSpec(id, before, after, l)
 	}
-	c.shadows[id] = after
+	c.know(id, after)
 	c.on.jobChanged.tell(change)
 	if before.header != nil && header != nil {
 		c.on.jobMoved.tell(change)

@@ -132,8 +132,16 @@ type attempts struct {
 
 // shadowed are all jobs that ever were.
 type shadowed struct {
-	shadows map[string]*shadow // by id
-	sorted  []string           // their ids, for the function ids
+	shadows     map[string]*shadow    // by id
+	sorted      []string              // their ids, for the function ids
+	populations map[string]population // by account
+}
+
+// know notes what a job is now.
+func (s *shadowed) know(id string, now *shadow) {
+	s.count(s.shadows[id], -1)
+	s.count(now, 1)
+	s.shadows[id] = now
 }
 
 // ids are those of all jobs that ever were, in order.
@@ -173,7 +181,8 @@ type docTruth struct {
 
 func newKnown(w world.View) known {
 	k := known{
-		w: w, of: map[*world.Run]*run{}, shadowed: shadowed{shadows: map[string]*shadow{}},
+		w: w, of: map[*world.Run]*run{},
+		shadowed:  shadowed{shadows: map[string]*shadow{}, populations: map[string]population{}},
 		docs:      map[string]*docTruth{},
 		forbidden: forbiddenTags{},
 		denied:    map[string]bool{}, lists: map[string]refusedList{}, dropped: map[string]instant.Time{},

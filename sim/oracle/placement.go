@@ -65,8 +65,7 @@ func (p *placement) expect(jobID, account string) {
 		return
 	}
 	e := place{order: order, at: p.w.Now()}
-	e.jobs, e.sum = p.population(account)
-	e.jobs++
+	e.jobs, e.sum = p.populations[account].jobs+1, p.populations[account].weights
 	switch order.Policy {
 	case schedule.FIFO: // in front of all that had a turn
 	case schedule.Tags:

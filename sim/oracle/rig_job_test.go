@@ -31,7 +31,7 @@ func aJob(rec jobstore.Record) *shadow {
 }
 
 // know has the oracle know a job as if commits had told it.
-func (r *rig) know(id string, s *shadow) { r.o.shadows[id] = s }
+func (r *rig) know(id string, s *shadow) { r.o.known.know(id, s) }
 
 // change has a request change a job from one shadow to another. A job without a header is not there.
 func (r *rig) change(q node.Request, before, after *shadow) {

@@ -49,14 +49,15 @@ func (s *shadow) demands() bool {
 		(s.header.Lot == "" || s.header.State == jobs.Running)
 }
 
-// population is how many jobs of an account demand slots, and the sum of their weights.
-func (c *chronicle) population(account string) (n, sum float64) {
-	for _, s := range c.shadows { // in any order: sums of small whole numbers
-		if s.demands() && s.record.Account() == account {
-			n, sum = n+1, sum+weightOf(s.record)
-		}
+// population is how many jobs of an account demand slots, and the sum of their weights, which are whole numbers.
+type population struct{ jobs, weights float64 }
+
+// count adds a job to the population of its account, or takes it out by -1.
+func (s *shadowed) count(job *shadow, by float64) {
+	if job != nil && job.record != nil && job.demands() {
+		p := s.populations[job.record.Account()]
+		s.populations[job.record.Account()] = population{p.jobs + by, p.weights + by*weightOf(job.record)}
 	}
-	return n, sum
 }
 
 // jobChanged notes when the numbers of an account change.
@@ -85,7 +86,7 @@ func (w *weights) checkSums() {
 			w.unreadable("numbers of "+account, err)
 			return
 		}
-		n, sum := w.population(account)
+		n, sum := w.populations[account].jobs, w.populations[account].weights
 		if a := list[0]; float64(a.Jobs) != n || float64(100*a.Jobs+a.Excess) != sum {
 			w.Fail("S10p", "%s has %.0f jobs with weights of %.0f together, and the store says %d and %d",
 				account, n, sum, a.Jobs, 100*a.Jobs+a.Excess)
@@ -118,7 +119,7 @@ func (w *weights) checkWay(j jobChange) {
 	}
 	shares := w.sharing.sharesOf(account)
 	next := float64(tail) - costOf(turn.Owed, shares)
-	n, sum := w.population(account)
+	n, sum := w.populations[account].jobs, w.populations[account].weights
 	if j.after.header.Lot != "" { // it is parked, and was one of them for its turn
 		n, sum = n+1, sum+weightOf(j.after.record)
 	}
