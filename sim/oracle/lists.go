@@ -46,19 +46,21 @@ func (l *lists) ticked(world.Ticked) {
 	if n := l.landings / listedEvery; n > l.checked {
 		l.checked = n
 		all := l.filters()
-		l.check(all[n%len(all)], n)
+		l.check(l.filled(all[n%len(all)]), n)
 	}
 }
 
 func (l *lists) checkAll() {
 	for i, f := range l.filters() {
-		l.check(f, i)
+		l.check(l.filled(f), i)
 	}
 }
 
+// one stands in a filter for the value that some job has.
+const one = "one"
+
 // filters are all that could go wrong by itself, and some pairs.
 func (l *lists) filters() (all []jobstore.Filter) {
-	server, user, class, instance := l.someServer(), l.someUser(), l.someError(), l.someInstance()
 	for _, documents := range []bool{false, true} {
 		from := jobstore.Filter{Documents: documents}
 		all = append(all, from)
@@ -68,22 +70,38 @@ func (l *lists) filters() (all []jobstore.Filter) {
 				all = append(all, f)
 			}
 		}
-		from.Server = server
+		from.Server = one
 		pair := from
 		pair.States = []jobstore.State{"pending", "crashing"}
-		all = append(all, from, pair, jobstore.Filter{Documents: documents, User: user})
-		all = append(all, jobstore.Filter{Documents: documents, Error: class})
-		all = append(all, jobstore.Filter{Documents: documents, Error: class, Server: from.Server})
-		if instance != "" {
-			all = append(all, jobstore.Filter{Documents: documents, Instance: instance},
-				jobstore.Filter{Documents: documents, Instance: instance, Server: from.Server},
-				jobstore.Filter{Documents: documents, Instance: instance, States: pair.States})
-		}
+		all = append(all, from, pair,
+			jobstore.Filter{Documents: documents, User: one},
+			jobstore.Filter{Documents: documents, Error: one},
+			jobstore.Filter{Documents: documents, Error: one, Server: one},
+			jobstore.Filter{Documents: documents, Instance: one},
+			jobstore.Filter{Documents: documents, Instance: one, Server: one},
+			jobstore.Filter{Documents: documents, Instance: one, States: pair.States})
 		for _, p := range l.nodes {
 			all = append(all, jobstore.Filter{Documents: documents, Workers: []string{p.Worker()}})
 		}
 	}
 	return all
+}
+
+// filled has the values in place of one.
+func (l *lists) filled(f jobstore.Filter) jobstore.Filter {
+	if f.Server == one {
+		f.Server = l.some(func(s *shadow) string { return hostOf(s.record.Target) })
+	}
+	if f.User == one {
+		f.User = l.some(func(s *shadow) string { return s.record.User })
+	}
+	if f.Error == one {
+		f.Error = l.some(func(s *shadow) string { return s.record.Error })
+	}
+	if f.Instance == one {
+		f.Instance = l.some((*shadow).instance)
+	}
+	return f
 }
 
 // some is the value of the job with the least id that has one, by commits so far among those; else one that no job
@@ -100,21 +118,6 @@ func (l *lists) some(value func(*shadow) string) string {
 		return "none"
 	}
 	return slices.Sorted(maps.Keys(values))[l.landings/listedEvery/2%len(values)]
-}
-
-func (l *lists) someServer() string {
-	return l.some(func(s *shadow) string { return hostOf(s.record.Target) })
-}
-
-func (l *lists) someUser() string { return l.some(func(s *shadow) string { return s.record.User }) }
-
-func (l *lists) someError() string { return l.some(func(s *shadow) string { return s.record.Error }) }
-
-func (l *lists) someInstance() string {
-	if id := l.some((*shadow).instance); id != "none" {
-		return id
-	}
-	return ""
 }
 
 // hostOf is the host and port of a URL of this world.
