@@ -1,8 +1,6 @@
 package jobstore
 
 import (
-	"slices"
-
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 )
@@ -33,9 +31,9 @@ const reindexBytes = 2 << 20
 
 // Reindex indexes up to limit jobs of a store that is older than the index, and reports whether that is complete. All
 // processes that write jobs must be of a release that knows the index: see node.Info.Indexes. Older ones do not
-// start any more once it has begun. It fails with a jobs.UnreadableError if a job cannot be read. Lists do not have the
-// jobs in without, until a repair of the store finds them.
-func Reindex(tx kv.Tx, s *Store, limit int, without ...string) (done bool, err error) {
+// start any more once it has begun. It fails with a jobs.UnreadableError if a job cannot be read: one that was left out
+// would stay out of all lists.
+func Reindex(tx kv.Tx, s *Store, limit int) (done bool, err error) {
 	row, err := tx.Get(s.Keys.Reindex)
 	if err != nil || row == nil {
 		return err == nil, err
@@ -46,15 +44,13 @@ func Reindex(tx kv.Tx, s *Store, limit int, without ...string) (done bool, err e
 	behind.Begin = s.Keys.Border.Pack(after)
 	for limit > 0 && size < reindexBytes {
 		page := min(limit, dropPage)
-		list, err := s.Jobs.List(tx, jobs.Page{After: after, Limit: page, Without: without})
+		list, err := s.Jobs.List(tx, jobs.Page{After: after, Limit: page})
 		if err != nil {
 			return false, err
 		}
 		for _, j := range list {
-			if !slices.Contains(without, j.ID) {
-				if err := index(tx, s, j); err != nil {
-					return false, jobs.OfJob(j.ID, err)
-				}
+			if err := index(tx, s, j); err != nil {
+				return false, jobs.OfJob(j.ID, err)
 			}
 			after = j.ID
 			size += 2<<10 + 60*len(j.ID) + len(j.Data)

@@ -108,15 +108,15 @@ func (q Sweep) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, e
 		return nil, err
 	}
 	done, err := s.Sweep(tx, now, q.Limit, q.Drop, q.Without...)
-	if err != nil || !done {
+	if err != nil || !done || len(q.Without) > 0 { // the index waits until all jobs can be read
 		return Progressed{done}, err
 	}
-	done, err = reindex(tx, s, q.Drop, q.Without)
+	done, err = reindex(tx, s, q.Drop)
 	return Progressed{done}, err
 }
 
 // reindex builds the index of an older store, once no node is left of a release that would write jobs without it.
-func reindex(tx kv.Tx, s *jobstore.Store, limit int, without []string) (done bool, err error) {
+func reindex(tx kv.Tx, s *jobstore.Store, limit int) (done bool, err error) {
 	row, err := tx.Snapshot().Get(s.Keys.Reindex)
 	if err != nil || row == nil {
 		return err == nil, err
@@ -130,7 +130,7 @@ func reindex(tx kv.Tx, s *jobstore.Store, limit int, without []string) (done boo
 			return true, nil
 		}
 	}
-	return jobstore.Reindex(tx, s, limit, without...)
+	return jobstore.Reindex(tx, s, limit)
 }
 
 func (q Sweep) answered(n *Node, c *call, e Done) {

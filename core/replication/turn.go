@@ -20,14 +20,16 @@ func (t *turn) due() instant.Time { return t.begun.Add(t.plan.Delay) }
 
 // giveWay tells that the run may be stopped for another job, once all documents are over that it began in the first
 // half of its time in the slot until it was told so. Otherwise a document that takes longer than a turn would be begun
-// anew in each turn, for ever; so what was begun early is finished in every turn. The run copies other documents as
-// well meanwhile, as the slot is taken anyway.
+// anew in each turn, for ever; so what was begun early is finished in every turn. One whose attempt fails has lost it
+// already, and does not keep the slot for a pause. The run copies other documents as well meanwhile, as the slot is
+// taken anyway.
 func (t *turn) giveWay() {
 	if t.asked == 0 || t.gave || t.phase == ended || t.stopping {
 		return
 	}
 	early := t.begun.Add(t.asked.Sub(t.begun) / 2)
-	if !slices.ContainsFunc(t.calls, func(c *call) bool { return ofDocuments(c.op) && c.began <= early }) {
+	stays := func(c *call) bool { return c.id != 0 && ofDocuments(c.op) && c.began <= early }
+	if !slices.ContainsFunc(t.calls, stays) {
 		t.gave = true
 		t.emit(GivesWay{})
 	}

@@ -97,3 +97,23 @@ func TestStopEndsYielding(t *testing.T) {
 		t.Errorf("ended with %+v", w.end)
 	}
 }
+
+// TestFailedDocumentGivesWay: a document whose attempt fails does not keep the slot until the next one.
+func TestFailedDocumentGivesWay(t *testing.T) {
+	w := yielding(t, peer.CopyDoc{})
+	w.now = w.now.Add(time.Minute)
+	w.step(GiveWay{})
+	w.answer = func(c Call) *peer.Failure {
+		if isCopy(c.Op) {
+			return &peer.Failure{Kind: peer.Status, Status: 503, Method: "PUT", URL: "http://x/"}
+		}
+		return nil
+	}
+	asked := w.now
+	for w.end == nil {
+		w.proceed(first)
+	}
+	if w.end.Cause != Stopped || w.now.Sub(asked) > time.Second {
+		t.Errorf("ended %s later with %+v", w.now.Sub(asked), w.end)
+	}
+}

@@ -57,24 +57,19 @@ func (r *Run) givesWay() error {
 	return nil
 }
 
-// keepsSlot judges that a run which is to give way does not: a document has to be under way that it began early.
+// keepsSlot judges that a run which is to give way does not: a document has to be in flight that it began early.
 func (r *Run) keepsSlot() error {
 	t := &r.turn
 	if t.asked == 0 || t.gave || r.stopped || r.gaveUp || r.phase == over {
 		return nil
 	}
 	for _, f := range r.flights {
-		if carries(f.op) && f.sent <= t.early() {
+		// Of a revision that was told of twice it is not known which one the request is about.
+		early := func(w *want) bool { return w.began <= t.early() || r.twice[w.id] }
+		if carries(f.op) && (f.sent <= t.early() || slices.ContainsFunc(f.wants, early)) {
 			return nil
 		}
 	}
-	for _, of := range r.wants {
-		for _, w := range of.list {
-			if w.began != 0 && w.began <= t.early() {
-				return nil
-			}
-		}
-	}
-	return breach(Yielding, "it is to give way since %s, and waits for no document of the first half of its turn",
+	return breach(Yielding, "it is to give way since %s, and no document is in flight of the first half of its turn",
 		t.asked)
 }

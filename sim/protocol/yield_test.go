@@ -69,10 +69,18 @@ func TestYielding(t *testing.T) {
 			c.gets(id, peer.Copied{Revs: []peer.CopiedRev{{Rev: "1-a"}}})
 			rests(c)
 		}, Yielding},
-		{"not while an early copy is repeated", spec.Replication{}, func(c *talk) {
+		{"not while an early copy waits for its next attempt", spec.Replication{}, func(c *talk) {
 			id := asked(early, copies)(c)
 			down := &peer.Failure{Kind: peer.Status, Status: 503}
 			c.hears(replication.Reply{ID: id, Reply: peer.Reply{Failure: down}})
+			rests(c)
+		}, Yielding},
+		{"not while an early copy is repeated", spec.Replication{}, func(c *talk) {
+			id := asked(early, copies)(c)
+			down := &peer.Failure{Kind: peer.Status, Status: 503}
+			c.note(c.r.Hear(c.now, replication.Reply{ID: id, Reply: peer.Reply{Failure: down}}))
+			c.pass(2 * time.Second)
+			copies(c)
 			rests(c)
 		}, legal},
 		{"stopped meanwhile", spec.Replication{}, func(c *talk) {
