@@ -38,9 +38,9 @@ func (compareCommand) Help() string {
 says. The [sweep] of an experiment is left out. In results, --set names a point: by its settings, or by its number.
 
 All sides have the same seeds and the same workloads. A difference is taken seed by seed, and its interval is the
-bootstrap interval of 95 %. Where that excludes 0, the line says whether the second side is better or worse, or
-other if neither more nor less is better. All differences have one sign by chance in half of all cases with 2 seeds, in
-one of eight with 4 and in one of 32 with 6, so decide by 6 seeds or more.
+interval of 95 % by Student's t. Where that excludes 0, the line says whether the second side is better or worse, or
+other if neither more nor less is better. Of sides that are alike, one line in 20 says so by chance. More seeds make
+intervals narrower: ten have a third of the width that three have.
 
   couchsim compare quick.ini --set scheduling_policy=fairshare --set scheduling_policy=tags
   couchsim compare quick.ini --set max_churn=50,interval=30s
@@ -211,11 +211,7 @@ func (c *compareCommand) show(out io.Writer, r *sweep.Results, points []int) err
 		return pairsCSV(out, all)
 	}
 	seeds := r.Header.Seeds()
-	fmt.Fprintf(out, "%d seeds; b - a of each seed, with its bootstrap interval of 95 %%\n", seeds)
-	if byChance := math.Pow(2, float64(1-seeds)); seeds > 1 && byChance > 0.05 {
-		const few = "too few to be sure: of sides that are alike, %d seeds agree in %.2g %% of cases which is better\n"
-		fmt.Fprintf(out, few, seeds, 100*byChance)
-	}
+	fmt.Fprintf(out, "%d seeds; b - a of each seed, with its interval of 95 %% (Student's t)\n", seeds)
 	for _, p := range all {
 		pairTable(out, p, seeds)
 	}

@@ -110,7 +110,7 @@ func TestCompare(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err != nil || len(pairs) != 1 || len(rows) != 1+len(pairs[0].Differences) ||
-		len(rows) != strings.Count(text, "\n")-5 { // the lines of the header
+		len(rows) != strings.Count(text, "\n")-4 { // the lines of the header
 		t.Fatalf("%v: %d rows, %d pairs", err, len(rows), len(pairs))
 	}
 	for _, d := range pairs[0].Differences { // no account can be behind when there is one

@@ -45,7 +45,7 @@ func TestWhatIf(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"2 seeds; b - a of each seed", "2 seeds agree in 50 % of cases",
+		"2 seeds; b - a of each seed",
 		"b: max_churn=4, replicator.shares/b/_replicator=50", "starts ", "worse",
 		"As it is: 40 jobs for 10 slots of 1 node", "With max_churn=4, replicator.shares/b/_replicator=50: 40 jobs",
 		"300    20    85.7 %", "50    20    50.0 %", "68 jobs start in an hour. With 3s",

@@ -36,7 +36,7 @@ func (r *Results) WriteSummaryCSV(out io.Writer) error {
 	names := r.names()
 	var text strings.Builder
 	r.comment(&text, names)
-	fmt.Fprintf(&text, "# mean, low, high: over the seeds, and the ends of the bootstrap interval of %g %%\n",
+	fmt.Fprintf(&text, "# mean, low, high: over the seeds, and the ends of the interval of %g %% by Student's t\n",
 		100*confidence)
 	rows := csv.NewWriter(&text)
 	_ = rows.Write(append(append([]string{"point"}, r.Header.Axes...), "metric", "unit", "mean", "low", "high",

@@ -7,7 +7,7 @@ import (
 	"couchrelay/sim/metrics/stats"
 )
 
-// Interval is a mean over seeds with the interval in which it lies with some confidence; see stats.Bootstrap. Seeds
+// Interval is a mean over seeds with the interval in which it lies with some confidence; see stats.Margin. Seeds
 // without a value do not count. Without two values there is no interval, and its ends are NaN.
 type Interval struct {
 	Mean  Number `json:"mean"`
@@ -21,11 +21,8 @@ func (i Interval) Excludes(x float64) bool { return float64(i.Low) > x || float6
 
 const confidence = 0.95
 
-// interval draws the same samples for all sets of values of a size, so that results do not depend on the order in
-// which they are computed.
 func interval(values []float64) Interval {
 	values = slices.DeleteFunc(slices.Clone(values), math.IsNaN)
-	b := stats.Bootstrap{Level: confidence, Seed: uint64(len(values))}
-	i := b.Interval(values, stats.Mean)
-	return Interval{Mean: Number(i.Estimate), Low: Number(i.Low), High: Number(i.High), Seeds: len(values)}
+	mean, margin := stats.Mean(values), stats.Margin(values, confidence)
+	return Interval{Mean: Number(mean), Low: Number(mean - margin), High: Number(mean + margin), Seeds: len(values)}
 }

@@ -2,11 +2,8 @@
 package stats
 
 import (
-	"fmt"
 	"math"
 	"slices"
-
-	"couchrelay/core/prng"
 )
 
 // Mean is the arithmetic mean; NaN of no values.
@@ -38,58 +35,50 @@ func quantile(sorted []float64, q float64) float64 {
 	return sorted[low]
 }
 
-// Interval is an estimate with the bounds between which the truth lies with some confidence. The bounds are NaN
-// when there are fewer than two values, which say nothing of how sure they are.
-type Interval struct{ Estimate, Low, High float64 }
-
-// Excludes reports whether x lies outside of the bounds.
-func (i Interval) Excludes(x float64) bool { return x < i.Low || x > i.High }
-
-// Bootstrap says how intervals are computed: by the percentile method of Efron and Tibshirani, An introduction to
-// the bootstrap, 1993, chapter 13. Samples of the same size are drawn from the values, with replacement, and the
-// middle part of what a statistic says of each is the interval. It assumes nothing of the distribution. With few
-// values it is too narrow: an interval of 95 % holds the truth in 90 % of cases with 10 values of a normal
-// distribution, and in 94 % with 50.
-type Bootstrap struct {
-	Resamples int     // 2,000 when it is 0
-	Level     float64 // of confidence, between 0 and 1; 0.95 when it is 0
-	Seed      uint64  // the same values get the same interval from the same seed
+// Margin is how far the mean of values may be from the true one, at a level of confidence between 0 and 1: by Student's
+// t, so that of values of a normal distribution the level holds however few they are. Percentiles of resampled means
+// hold in half of all cases with 2 values, and in 84 of 100 with 5, where 95 are asked for. It is NaN of fewer than two
+// values, which say nothing of how sure they are.
+func Margin(values []float64, level float64) float64 {
+	if len(values) < 2 {
+		return math.NaN()
+	}
+	n, mean, squares := float64(len(values)), Mean(values), 0.0
+	for _, v := range values {
+		squares += (v - mean) * (v - mean)
+	}
+	return studentT(level, len(values)-1) * math.Sqrt(squares/(n-1)/n)
 }
 
-// Interval is that of a statistic of values, such as Mean.
-func (b Bootstrap) Interval(values []float64, statistic func([]float64) float64) Interval {
-	i := Interval{statistic(values), math.NaN(), math.NaN()}
-	if len(values) < 2 || math.IsNaN(i.Estimate) {
-		return i
-	}
-	if b.Resamples == 0 {
-		b.Resamples = 2000
-	}
-	if b.Level == 0 {
-		b.Level = 0.95
-	}
-	rng := prng.Fork(b.Seed, "bootstrap")
-	sample, said := make([]float64, len(values)), make([]float64, b.Resamples)
-	for r := range said {
-		for k := range sample {
-			sample[k] = values[rng.Intn(len(values))]
+// studentT is what the absolute value of Student's t does not exceed with a probability. The angle whose tangent is
+// t/sqrt(degrees) is found by halving.
+func studentT(probability float64, degrees int) float64 {
+	low, high := 0.0, math.Pi/2
+	for range 60 {
+		if mid := (low + high) / 2; within(mid, degrees) < probability {
+			low = mid
+		} else {
+			high = mid
 		}
-		said[r] = statistic(sample)
 	}
-	slices.Sort(said)
-	i.Low, i.High = quantile(said, (1-b.Level)/2), quantile(said, (1+b.Level)/2)
-	return i
+	return math.Sqrt(float64(degrees)) * math.Tan(low)
 }
 
-// Difference is the interval of the mean of x - y, by pairs: values at the same place are of the same seed, and so
-// have what the seed brought in common, which makes the interval narrower than those of both apart.
-func (b Bootstrap) Difference(x, y []float64) (Interval, error) {
-	if len(x) != len(y) {
-		return Interval{}, fmt.Errorf("stats: %d values and %d make no pairs; give as many of both", len(x), len(y))
+// within is the probability of an angle up to theta: Abramowitz and Stegun, Handbook of mathematical functions, 26.7.3
+// and 26.7.4.
+func within(theta float64, degrees int) float64 {
+	sin, cos := math.Sincos(theta)
+	odd := degrees % 2
+	term, sum := 1.0, 0.0
+	if odd == 1 {
+		term = cos
 	}
-	differences := make([]float64, len(x))
-	for i := range x {
-		differences[i] = x[i] - y[i]
+	for k := 2 + odd; k <= degrees; k += 2 {
+		sum += term
+		term *= cos * cos * float64(k-1) / float64(k)
 	}
-	return b.Interval(differences, Mean), nil
+	if odd == 1 {
+		return (theta + sin*sum) * 2 / math.Pi
+	}
+	return sin * sum
 }
