@@ -172,18 +172,24 @@ func (c *compareCommand) wanted(list []sweep.Difference) ([]sweep.Difference, er
 	}
 	hits := map[string]bool{}
 	kept := slices.DeleteFunc(slices.Clone(list), func(d sweep.Difference) bool {
-		return !slices.ContainsFunc(patterns, func(p string) bool {
-			match, err := filepath.Match(p, d.Metric.Name)
-			hits[p] = hits[p] || match && err == nil
-			return match && err == nil
-		})
-	})
-	for _, p := range c.Metrics {
-		if !hits[p] {
-			return nil, fmt.Errorf("--metrics %s: no metric of that name has a value", p)
+		unwanted := true
+		for _, p := range patterns {
+			if match, err := filepath.Match(p, d.Metric.Name); match && err == nil {
+				hits[p], unwanted = true, false
+			}
 		}
+		return unwanted
+	})
+	none := slices.DeleteFunc(slices.Clone(c.Metrics), func(p string) bool { return hits[p] })
+	if len(none) == 0 {
+		return kept, nil
 	}
-	return kept, nil
+	err := fmt.Errorf("--metrics %s: no metric of that name has a value", strings.Join(none, ", "))
+	if len(kept) > 0 {
+		fmt.Fprintln(os.Stderr, "couchsim:", err)
+		return kept, nil
+	}
+	return nil, err
 }
 
 // pair is two points side by side.

@@ -88,10 +88,23 @@ func (c *sweepCommand) play(p *sweep.Plan, out string) (*sweep.Results, error) {
 	done := showProgress(os.Stderr)
 	defer done(0, 0)
 	o := sweep.Options{Workers: c.Workers, Restart: c.Restart, Replace: c.replace, Progress: done}
+	play := func() (*sweep.Results, error) { return p.Run(ctx, out, o) }
 	if out == "" {
-		return p.Try(ctx, o)
+		play = func() (*sweep.Results, error) { return p.Try(ctx, o) }
 	}
-	return p.Run(ctx, out, o)
+	r, err := play()
+	if err == nil {
+		tellInert(os.Stderr, r)
+	}
+	return r, err
+}
+
+// tellInert names axes without any effect, which are hardly what was meant.
+func tellInert(out io.Writer, r *sweep.Results) {
+	if inert := r.Inert(); len(inert) > 0 {
+		fmt.Fprintf(out, "couchsim: no value of any run goes by %s, beside the other settings\n",
+			strings.Join(inert, ", "))
+	}
 }
 
 // interruptible ends with Ctrl-C. A second one ends the process.

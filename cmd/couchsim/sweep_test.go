@@ -82,6 +82,23 @@ func TestSweepThenReproduce(t *testing.T) {
 	}
 }
 
+// TestOverlappingMetrics: a metric that two names fit counts for both; one without a value takes nothing from others.
+func TestOverlappingMetrics(t *testing.T) {
+	_, results := swept(t)
+	show := func(names ...string) (string, error) {
+		c := compareCommand{File: results, Set: []string{"1", "2"}, Metrics: names}
+		var out strings.Builder
+		err := c.ofResults(&out)
+		return out.String(), err
+	}
+	if text, err := show("start*", "starts", "recovery"); err != nil || !strings.Contains(text, "\nstarts ") {
+		t.Error(err, text)
+	}
+	if _, err := show("recovery"); err == nil || !strings.Contains(err.Error(), "recovery: no metric of that name") {
+		t.Error(err)
+	}
+}
+
 // Tables fit into 100 columns, and all forms say the same.
 func TestCompare(t *testing.T) {
 	_, results := swept(t)

@@ -37,7 +37,7 @@ func (p *labNode) boot() {
 	seed := prng.Fork(l.c.Seed, worker)
 	p.machine = node.New(node.Config{
 		Settings: l.c.Settings.Node, Name: name, Roles: node.AllRoles, Worker: worker,
-		Exclusive: l.c.Nodes == 1, Seed: seed.Uint64(), Settling: node.DefaultSettling,
+		Exclusive: l.c.Nodes == 1, Seed: seed.Uint64(), Settling: l.c.Settings.Settling,
 	})
 	l.tell(Event{What: NodeUp, Job: -1, Node: p.number, Slots: p.machine.MaxJobs()})
 	p.handle(node.Start{})

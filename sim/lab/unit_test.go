@@ -169,3 +169,17 @@ func TestRefused(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
+
+// TestSettling: nodes of a fleet take no jobs for cluster_start_period after their start.
+func TestSettling(t *testing.T) {
+	l := hand(job{}, job{})
+	l.Nodes, l.Settings.Settling = 2, 10*m
+	l.Workload.Jobs[0].Continuous, l.Workload.Jobs[1].Continuous = true, true
+	early, all := turns{w: l.Workload}, turns{w: l.Workload, from: 10 * m}
+	if err := Run(context.Background(), l, &early, &all); err != nil {
+		t.Fatal(err)
+	}
+	if all.each[0] == 0 || early.each[0] != all.each[0] {
+		t.Errorf("%d starts, of which %d came after the period", early.each[0], all.each[0])
+	}
+}

@@ -171,6 +171,21 @@ func TestSensitivity(t *testing.T) {
 	}
 }
 
+// TestInert: y makes no difference, x does; without two points that differ in it alone nothing is known of an axis.
+func TestInert(t *testing.T) {
+	r := table([]float64{1, nan}, []float64{1, nan}, []float64{2, 3}, []float64{2, 3})
+	if got := r.Inert(); !slices.Equal(got, []string{"y"}) {
+		t.Error(got)
+	}
+	r.Runs[3].Metrics["m"] = 7
+	if got := r.Inert(); len(got) > 0 {
+		t.Error(got)
+	}
+	if got := table([]float64{1, 2}).Inert(); len(got) > 0 {
+		t.Error(got)
+	}
+}
+
 // A comparison plays the file as it is, and with each side's settings.
 func TestVariants(t *testing.T) {
 	e, err := Parse("x.ini",
@@ -181,6 +196,16 @@ func TestVariants(t *testing.T) {
 	side, err := ParsePoint("max_churn=9, workload/jobs=7")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if _, err := ParsePoint("http_connections=5"); err == nil || !strings.Contains(err.Error(), "no effect") {
+		t.Error(err)
+	}
+	stranger, err := ParsePoint("replicator.shares/x/_replicator=9")
+	if err != nil || e.Vary([]Point{{}, stranger}) != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Plan("", 10); err == nil || !strings.Contains(err.Error(), "the workload has no such account") {
+		t.Error(err)
 	}
 	if e.Vary([]Point{side, side}) == nil {
 		t.Error("the same twice")

@@ -94,7 +94,7 @@ func (p *parser) statement(text string) error {
 	if err := scratch.set(key, value); err != nil {
 		return err
 	}
-	if key.Section == replicator && slices.Contains(meaningless, name) {
+	if key.idle() {
 		p.e.Unused = append(p.e.Unused, name)
 	}
 	p.e.fixed = append(p.e.fixed, assignment{key, value, p.line})
@@ -175,10 +175,7 @@ func (p *parser) design(name, value string) error {
 
 // tryAxis sets the key to some values of an axis: to all that a list has.
 func (p *parser) tryAxis(a *Axis) error {
-	switch {
-	case a.Key.Section == replicator && slices.Contains(meaningless, a.Key.Name):
-		return fmt.Errorf("%s: has no effect on scheduling, so there is nothing to compare", a.Key)
-	case a.Key == Key{top, "failures"} || a.Key == Key{top, "per-account"}:
+	if (a.Key == Key{top, "failures"} || a.Key == Key{top, "per-account"}) {
 		return fmt.Errorf("%s: cannot be an axis", a.Key)
 	}
 	for _, v := range a.some() {

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -221,12 +222,21 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// Every key of production has an effect here, or is known to have none.
-func TestMeaninglessKeys(t *testing.T) {
-	for _, name := range meaningless {
-		if !slices.ContainsFunc(config.Replicator,
-			func(k config.Key[config.Settings]) bool { return k.Name == name }) {
-			t.Errorf("[replicator] has no key %s", name)
+// TestSchedulingKeys: every key of production that changes what a lab goes by is known to, and no other.
+func TestSchedulingKeys(t *testing.T) {
+	read := func(s *config.Settings) string { // the parts of settings that nodes, the queue and runs of a lab read
+		n, r := s.Node, s.Replicator
+		n.StallTimeout, n.MissingPause = 0, 0 // runs of a lab do not stall, and have no documents
+		return fmt.Sprintf("%+v %+v %+v %v %v", n, r.Backoff, r.Sharing, r.Parse.CheckpointInterval, s.Settling)
+	}
+	for _, k := range config.Replicator {
+		has := false
+		for _, v := range []string{"7", "90", "700", "0.3", "tags", "true", "false"} {
+			s, other := config.Default(), config.Default()
+			has = has || k.Set(&other, v) == nil && read(&other) != read(&s)
+		}
+		if has != slices.Contains(scheduling, k.Name) {
+			t.Errorf("%s changes a lab: %v", k.Name, has)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package sweep
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -101,7 +102,7 @@ func (r *Results) effect(axis, metric string) Effect {
 	first, changes := map[string]float64{}, []float64{}
 	for _, s := range r.Summaries {
 		if s.Settings[axis] == e.From {
-			first[r.others(s, axis)] = float64(s.Metrics[metric].Mean)
+			first[r.beside(s.Settings, axis)] = float64(s.Metrics[metric].Mean)
 		}
 	}
 	var x, y []float64
@@ -111,7 +112,8 @@ func (r *Results) effect(axis, metric string) Effect {
 			continue
 		}
 		x, y = append(x, amount(s.Settings[axis])), append(y, value)
-		if was, is := first[r.others(s, axis)]; is && e.From != e.To && s.Settings[axis] == e.To && !math.IsNaN(was) {
+		was, is := first[r.beside(s.Settings, axis)]
+		if is && e.From != e.To && s.Settings[axis] == e.To && !math.IsNaN(was) {
 			changes = append(changes, value-was)
 		}
 	}
@@ -122,12 +124,33 @@ func (r *Results) effect(axis, metric string) Effect {
 	return e
 }
 
-// others are the settings of a point but for one axis.
-func (r *Results) others(s Summary, axis string) string {
+// Inert returns the axes with which no value of any run changes, where nothing else differs between two points: what
+// they set has no effect beside the other settings.
+func (r *Results) Inert() []string {
+	return slices.DeleteFunc(slices.Clone(r.Header.Axes), func(axis string) bool {
+		first, pairs := map[string]Values{}, 0
+		for _, run := range r.Runs {
+			beside := fmt.Sprint(run.Seed, "\n", r.beside(run.Settings, axis))
+			was, is := first[beside]
+			switch {
+			case !is:
+				first[beside] = run.Metrics
+			case !maps.EqualFunc(was, run.Metrics, func(a, b Number) bool { return a == b || a != a && b != b }):
+				return true
+			default:
+				pairs++
+			}
+		}
+		return pairs == 0
+	})
+}
+
+// beside are the settings of a point but for one axis.
+func (r *Results) beside(settings map[string]string, axis string) string {
 	var all []string
 	for _, a := range r.Header.Axes {
 		if a != axis {
-			all = append(all, s.Settings[a])
+			all = append(all, settings[a])
 		}
 	}
 	return strings.Join(all, "\n")

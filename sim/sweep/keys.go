@@ -142,13 +142,13 @@ func parseFailure(words []string) (f lab.Failure, ok bool) {
 	return f, true
 }
 
-// meaningless are the keys of [replicator] that do nothing here, since no endpoint is spoken to.
-var meaningless = []string{
-	"max_history", "transient_job_max_age_sec", "worker_processes", "worker_batch_size",
-	"http_connections", "retries_per_request", "connection_timeout", "use_checkpoints", "use_bulk_get",
-	"socket_options",
-	"valid_socket_options", "valid_endpoint_protocols", "valid_proxy_protocols", "verify_ssl_certificates",
-	"ssl_trusted_certificates_file", "cert_file", "key_file",
+// scheduling are the keys of [replicator] that do something here. The others are about endpoints and documents.
+var scheduling = []string{
+	"max_jobs", "max_churn", "max_acceptors", "interval", "interval_sec", "usage_interval", "priority_interval",
+	"growth_interval", "scheduling_policy", "usage_coeff", "priority_coeff", "min_run_time_sec", "rebalance",
+	"startup_jitter", "accept_jitter", "activity_timeout_sec", "stop_timeout_sec", "stats_update_interval_sec",
+	"cluster_start_period", "checkpoint_interval", "health_threshold", "health_threshold_sec",
+	"min_backoff_penalty", "min_backoff_penalty_sec", "max_backoff_penalty", "max_backoff_penalty_sec",
 }
 
 // Sections of an experiment, as files have them without brackets; the first keys are in none.
@@ -171,8 +171,22 @@ func (k Key) String() string {
 	return k.Section + "/" + k.Name
 }
 
-// findKey returns the key that a name means: KEY, or SECTION/KEY.
+// idle reports whether the key is one of production's that does nothing here.
+func (k Key) idle() bool {
+	return k.Section == replicator && !slices.Contains(scheduling, k.Name) &&
+		slices.ContainsFunc(config.Replicator, func(r config.Key[config.Settings]) bool { return r.Name == k.Name })
+}
+
+// findKey returns the key that a name means: KEY, or SECTION/KEY. It must be one that makes a difference.
 func findKey(name string) (Key, error) {
+	k, err := nameKey(name)
+	if err == nil && k.idle() {
+		err = fmt.Errorf("%s: has no effect on scheduling, so there is nothing to compare", k)
+	}
+	return k, err
+}
+
+func nameKey(name string) (Key, error) {
 	for _, section := range []string{replicator, shares, recipe} {
 		if rest, is := strings.CutPrefix(name, section+"/"); is {
 			return Key{section, rest}, nil

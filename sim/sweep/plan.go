@@ -95,9 +95,9 @@ func many(n int) string {
 const enough = 2_000_000
 
 // probe makes the settings of all points, and a workload of each recipe: of all that read a file, and of others
-// until there are enough.
+// until there are enough. Of the workloads accounts and first jobs are kept, which settings must agree with.
 func (p *Plan) probe() error {
-	tried, built := map[string]bool{}, 0
+	heads, built := map[string]*workload.Workload{}, 0
 	for i, point := range p.Points {
 		s, err := p.experiment.Setup(point)
 		if err != nil {
@@ -105,14 +105,19 @@ func (p *Plan) probe() error {
 		}
 		name := s.Recipe.String()
 		p.recipes = append(p.recipes, name)
-		if file := fileOf(name); !tried[name] && (built < enough || file != "") {
-			tried[name] = true
+		if file := fileOf(name); heads[name] == nil && (built < enough || file != "") {
 			w, err := p.probeWorkload(s, file)
 			if err != nil {
 				return p.experiment.wrong(point, err)
 			}
 			if built += len(w.Jobs); i == 0 {
 				p.Jobs = len(w.Jobs)
+			}
+			heads[name] = &workload.Workload{Accounts: w.Accounts, Jobs: slices.Clone(w.Jobs[:min(1, len(w.Jobs))])}
+		}
+		if head := heads[name]; head != nil {
+			if err := p.checkWorkload(s, head); err != nil {
+				return p.experiment.wrong(point, err)
 			}
 		}
 		p.Estimate += cost(s, p.Jobs) * time.Duration(p.experiment.Seeds())
@@ -123,15 +128,10 @@ func (p *Plan) probe() error {
 // probeWorkload makes the workload of the first seed.
 func (p *Plan) probeWorkload(s *Setup, file string) (*workload.Workload, error) {
 	w, err := s.Recipe.Build(p.Header.First)
-	if err != nil {
-		return nil, err
+	if err == nil && file != "" {
+		err = p.addInputs(file)
 	}
-	if file != "" {
-		if err := p.addInputs(file); err != nil {
-			return nil, err
-		}
-	}
-	return w, p.checkWorkload(s, w)
+	return w, err
 }
 
 // checkWorkload looks for what would give runs without results.
