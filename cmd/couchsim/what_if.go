@@ -27,7 +27,7 @@ type whatIfCommand struct {
 	Watch    time.Duration `help:"Look twice, so long apart, to measure rates and speeds." placeholder:"60s"`
 	Nodes    int           `help:"How many nodes run jobs." default:"1"`
 	Seeds    int           `help:"How many seeds both sides are played with." default:"5"`
-	Duration time.Duration `help:"Virtual time to measure; six full turns or a day unless told." placeholder:"24h"`
+	Duration time.Duration `help:"Time to measure; six full turns, a day or the workload." placeholder:"24h"`
 	Metrics  []string      `help:"Metrics to show, with * for any letters." placeholder:"NAME"`
 	Keep     string        `help:"Keep the experiment and the workload in this directory." placeholder:"DIR"`
 }
@@ -36,7 +36,8 @@ type whatIfCommand struct {
 func (whatIfCommand) Help() string {
 	return `Takes the jobs of a service with their rates, and its configuration, and plays them with production's
 scheduler: as they are, and with the changes. Both sides have the same seeds, so that differences are those of the
-changes; the interval of each tells whether it may be chance. Below that stands what couchsim lint finds for both.
+changes; the interval of each tells whether it may be chance. Continuous jobs of the beginning are there for two full
+turns, or two hours, before it is measured; all else comes after that. Below stands what couchsim lint finds for both.
 
   couchsim what-if --from http://adm:PASSWORD@relay:5980 --config couchrelay.ini --set max_churn=50
   couchsim what-if --from now.jsonl --set scheduling_policy=tags --set replicator.shares/_replicator=300`
@@ -207,9 +208,9 @@ func (c *whatIfCommand) experiment(dir string, before, after whatIf) (path strin
 	warm := min(max(2*turn, 2*time.Hour), month)
 	measured := c.Duration
 	if measured == 0 {
-		measured = min(max(6*turn, day), month)
+		measured = min(max(6*turn, day, before.workload.End()), month)
 	}
-	if err := before.workload.WriteFile(filepath.Join(dir, "what-if.jsonl")); err != nil {
+	if err := before.workload.Later(warm).WriteFile(filepath.Join(dir, "what-if.jsonl")); err != nil {
 		return "", err
 	}
 	path = filepath.Join(dir, "what-if.ini")

@@ -107,3 +107,20 @@ func TestWhatIfWithoutSettings(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIfOfEvents: what a workload does at and behind its beginning is measured, and not dropped as warm-up.
+func TestWhatIfOfEvents(t *testing.T) {
+	from := filepath.Join(t.TempDir(), "events.jsonl")
+	recipe := workloadCommand{Out: from, Set: []string{"jobs=30", "oneshot=1", "arrival=even", "over=1h", "size=100"}}
+	if err := recipe.Run(); err != nil {
+		t.Fatal(err)
+	}
+	c := whatIfCommand{From: from, Set: []string{"max_jobs=3"}, Nodes: 1, Seeds: 1, Metrics: []string{"completed"}}
+	var out bytes.Buffer
+	if err := c.play(&out); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "completed                jobs          30        30 ") {
+		t.Error(out.String())
+	}
+}
