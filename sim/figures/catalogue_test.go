@@ -378,3 +378,37 @@ func TestWrongChoices(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestAlongTimes: times are numbers too; a line joins only points that differ in nothing but the axis below it.
+func TestAlongTimes(t *testing.T) {
+	r := &sweep.Results{Header: sweep.Header{
+		Axes: []string{"nodes", "max_churn", "interval"}, Metrics: []sweep.Metric{{Name: "starts"}},
+	}}
+	for i := range 8 {
+		r.Summaries = append(r.Summaries, sweep.Summary{
+			Settings: map[string]string{"nodes": []string{"1", "2"}[i/4], "max_churn": []string{"3", "5"}[i/2%2],
+				"interval": []string{"30s", "2m"}[i%2]},
+			Metrics: map[string]sweep.Interval{"starts": {Mean: sweep.Number(i)}},
+		})
+	}
+	f, err := Find("axis")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		where map[string]string
+		form  Form
+	}{{nil, Marks}, {map[string]string{"max_churn": "5"}, Line}} {
+		d, err := f.OfResults(r, Choice{Metrics: []string{"starts"}, Where: c.where})
+		if err != nil {
+			t.Fatal(err)
+		}
+		chart := d.(Chart)
+		if p := chart.Curves[0].Points; p[0].X != 30 || p[len(p)-1].X != 120 || chart.X.Scale != Time {
+			t.Errorf("%+v", chart.X)
+		}
+		if chart.Curves[0].Form != c.form || (len(chart.Says) > 0) != (c.form == Marks) {
+			t.Errorf("%v: %v, %q", c.where, chart.Curves[0].Form, chart.Says)
+		}
+	}
+}

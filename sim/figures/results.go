@@ -334,12 +334,39 @@ func moved(p part) (Drawing, error) {
 	f := p.families(over)
 	d := Chart{X: Axis{Label: over}, Y: p.axisOf(p.Metrics[0]), Curves: f.curves(Line)}
 	d.Y.Zero = true
+	var apart []string // axes in which points of one curve differ
+	last, times, left := map[int]sweep.Summary{}, true, 0
 	for _, s := range p.points {
-		x, err := strconv.ParseFloat(s.Settings[over], 64)
+		x := sweep.Amount(s.Settings[over])
 		v, low, high, there := value(s, p.Metrics[0])
-		if err == nil && there {
-			c := &d.Curves[f.of(s)]
-			c.Points = append(c.Points, Point{X: x, Y: v, Low: low, High: high})
+		if math.IsNaN(x) || !there {
+			left++
+			continue
+		}
+		_, err := strconv.ParseFloat(s.Settings[over], 64)
+		times = times && err != nil
+		look := f.of(s)
+		c := &d.Curves[look]
+		c.Points = append(c.Points, Point{X: x, Y: v, Low: low, High: high})
+		for _, axis := range p.Header.Axes {
+			before, known := last[look]
+			if known && axis != over && before.Settings[axis] != s.Settings[axis] && !slices.Contains(apart, axis) {
+				apart = append(apart, axis)
+			}
+		}
+		last[look] = s
+	}
+	if times {
+		d.X.Scale = Time
+	}
+	if left > 0 {
+		d.Says = append(d.Says, fmt.Sprintf("left out: %d points without a number for %s, or a value", left, over))
+	}
+	if len(apart) > 0 { // a line would go to and fro between them
+		d.Says = append(d.Says, fmt.Sprintf("points of one look differ in %s, too: --where KEY=VALUE chooses",
+			strings.Join(apart, ", ")))
+		for i := range d.Curves {
+			d.Curves[i].Form = Marks
 		}
 	}
 	for i := range d.Curves {
@@ -351,6 +378,8 @@ func moved(p part) (Drawing, error) {
 	x := d.values(true)
 	least, most := slices.Min(x), slices.Max(x)
 	switch {
+	case least > 0 && most > 20*least && times:
+		d.X.Scale = LogTime
 	case least > 0 && most > 20*least:
 		d.X.Scale = Log
 	case most > least:

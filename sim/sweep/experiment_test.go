@@ -324,9 +324,9 @@ func TestDrawnValues(t *testing.T) {
 	}
 	parts := make([][]int, 4)
 	for _, p := range points {
-		parts[0] = append(parts[0], int((amount(p[0].Value)-0.5)/0.4*40))
-		parts[1] = append(parts[1], int(math.Log10(amount(p[1].Value))/4*4)) // coarse: they are rounded
-		parts[2] = append(parts[2], int((amount(p[2].Value)-10)/290*10))
+		parts[0] = append(parts[0], int((Amount(p[0].Value)-0.5)/0.4*40))
+		parts[1] = append(parts[1], int(math.Log10(Amount(p[1].Value))/4*4)) // coarse: they are rounded
+		parts[2] = append(parts[2], int((Amount(p[2].Value)-10)/290*10))
 		parts[3] = append(parts[3], slices.Index(e.Design.Axes[3].Values, p[3].Value))
 	}
 	for i, each := range []int{1, 10, 4, 20} {

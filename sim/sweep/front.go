@@ -94,9 +94,9 @@ func (r *Results) effect(axis, metric string) Effect {
 			levels = append(levels, v)
 		}
 	}
-	numeric := !slices.ContainsFunc(levels, func(v string) bool { return math.IsNaN(amount(v)) })
+	numeric := !slices.ContainsFunc(levels, func(v string) bool { return math.IsNaN(Amount(v)) })
 	if numeric {
-		slices.SortFunc(levels, func(a, b string) int { return cmp.Compare(amount(a), amount(b)) })
+		slices.SortFunc(levels, func(a, b string) int { return cmp.Compare(Amount(a), Amount(b)) })
 	}
 	e := Effect{Axis: axis, From: levels[0], To: levels[len(levels)-1], Rank: Number(math.NaN())}
 	first, changes := map[string]float64{}, []float64{}
@@ -111,7 +111,7 @@ func (r *Results) effect(axis, metric string) Effect {
 		if math.IsNaN(value) {
 			continue
 		}
-		x, y = append(x, amount(s.Settings[axis])), append(y, value)
+		x, y = append(x, Amount(s.Settings[axis])), append(y, value)
 		was, is := first[r.beside(s.Settings, axis)]
 		if is && e.From != e.To && s.Settings[axis] == e.To && !math.IsNaN(was) {
 			changes = append(changes, value-was)
@@ -156,8 +156,8 @@ func (r *Results) beside(settings map[string]string, axis string) string {
 	return strings.Join(all, "\n")
 }
 
-// amount is a value as a number, times in seconds; NaN for words.
-func amount(value string) float64 {
+// Amount is a value as a number, times in seconds; NaN for words.
+func Amount(value string) float64 {
 	if x, err := strconv.ParseFloat(value, 64); err == nil {
 		return x
 	}
