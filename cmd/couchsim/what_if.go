@@ -225,7 +225,8 @@ func (w *whatIf) text(warm, until time.Duration, seeds int) string {
 	fmt.Fprintf(&b, "nodes = %d\nseeds = 1..%d\n[replicator]\n", w.nodes, seeds)
 	byDefault := coreconfig.Default()
 	for _, k := range coreconfig.Replicator {
-		if value := k.Get(&w.settings); value != k.Get(&byDefault) {
+		key := sweep.Key{Section: "replicator", Name: k.Name}
+		if value := k.Get(&w.settings); value != k.Get(&byDefault) && !key.Idle() { // passwords are not told, for one
 			fmt.Fprintf(&b, "%s = %s\n", k.Name, value)
 		}
 	}

@@ -35,8 +35,9 @@ func small(t *testing.T) string {
 func TestWhatIf(t *testing.T) {
 	keep := filepath.Join(t.TempDir(), "new")
 	settings := "max_jobs = 10\nmax_churn = 1\n[replicator.shares]\n_replicator = 50\n"
+	const endpoints = "[replicator]\npassword = of a key file\nworker_batch_size = 9\n"
 	c := whatIfCommand{
-		From: small(t), Config: lintFile(t, "[replicator]\n"+settings), Keep: keep,
+		From: small(t), Config: lintFile(t, endpoints+settings), Keep: keep,
 		Set: []string{"max_churn=4", "replicator.shares/b/_replicator=50"}, Nodes: 1, Seeds: 2,
 		Duration: 6 * time.Hour, Metrics: []string{"starts", "wait-turn-p50"},
 	}

@@ -94,7 +94,7 @@ func (p *parser) statement(text string) error {
 	if err := scratch.set(key, value); err != nil {
 		return err
 	}
-	if key.idle() {
+	if key.Idle() {
 		p.e.Unused = append(p.e.Unused, name)
 	}
 	p.e.fixed = append(p.e.fixed, assignment{key, value, p.line})

@@ -171,8 +171,8 @@ func (k Key) String() string {
 	return k.Section + "/" + k.Name
 }
 
-// idle reports whether the key is one of production's that does nothing here.
-func (k Key) idle() bool {
+// Idle reports whether the key is one of production's that does nothing here.
+func (k Key) Idle() bool {
 	return k.Section == replicator && !slices.Contains(scheduling, k.Name) &&
 		slices.ContainsFunc(config.Replicator, func(r config.Key[config.Settings]) bool { return r.Name == k.Name })
 }
@@ -180,7 +180,7 @@ func (k Key) idle() bool {
 // findKey returns the key that a name means: KEY, or SECTION/KEY. It must be one that makes a difference.
 func findKey(name string) (Key, error) {
 	k, err := nameKey(name)
-	if err == nil && k.idle() {
+	if err == nil && k.Idle() {
 		err = fmt.Errorf("%s: has no effect on scheduling, so there is nothing to compare", k)
 	}
 	return k, err
