@@ -146,7 +146,7 @@ func (c *compareCommand) playSets() (*sweep.Results, error) {
 // usual are the metrics that most questions are about.
 var usual = []string{
 	"share-error-max-*", "jain-run", "lag-p99", "wait-first-p50", "wait-first-p99", "wait-turn-p50",
-	"wait-turn-p99", "longest-gap",
+	"wait-turn-p99", "longest-gap", "waiting-at-end",
 	"run-length-p50", "bounded-slowdown-p*", "freshness-p50", "freshness-p99", "full-turn-mean", "starts",
 	"rotations",
 	"startup-share", "lost-work", "utilisation", "idle-while-waiting", "throughput", "completed",

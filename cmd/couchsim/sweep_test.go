@@ -94,6 +94,9 @@ func TestOverlappingMetrics(t *testing.T) {
 	if text, err := show("start*", "starts", "recovery"); err != nil || !strings.Contains(text, "\nstarts ") {
 		t.Error(err, text)
 	}
+	if text, err := show(); err != nil || !strings.Contains(text, "\nwaiting-at-end ") {
+		t.Error("quantiles of waits are shown, and not how many did not end", err, text)
+	}
 	if _, err := show("recovery"); err == nil || !strings.Contains(err.Error(), "recovery: no metric of that name") {
 		t.Error(err)
 	}

@@ -141,7 +141,8 @@ func others() []Definition {
 		{"longest-gap", "s",
 			"longest time for which a job waited, also when it was removed, or still waits at the end",
 			own, Less, true, true, func(r *reading) float64 { return r.gap }},
-		{"waiting-at-end", "jobs", "jobs that wait at the end; these waits are in no quantile",
+		{"waiting-at-end", "jobs", "jobs that wait at the end; these waits are in no quantile, and no more are " +
+			"turnarounds of one-shots that are not completed",
 			own, Less, true, true, func(r *reading) float64 { return float64(r.waiting) }},
 		{"full-turn-mean", "s",
 			"time until all jobs that waited at its begin were started or removed; then the next one begins",
