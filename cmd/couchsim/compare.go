@@ -145,19 +145,25 @@ func (c *compareCommand) playSets() (*sweep.Results, error) {
 
 // usual are the metrics that most questions are about.
 var usual = []string{
-	"share-error-max-*", "jain-run", "lag-p99", "wait-first-p50", "wait-first-p99", "wait-turn-p50",
+	"share/*", "share-error-max-*", "jain-run", "lag-p99", "wait-first-p50", "wait-first-p99", "wait-turn-p50",
 	"wait-turn-p99", "longest-gap", "waiting-at-end",
 	"run-length-p50", "bounded-slowdown-p*", "freshness-p50", "freshness-p99", "full-turn-mean", "starts",
 	"rotations",
 	"startup-share", "lost-work", "utilisation", "idle-while-waiting", "throughput", "completed",
 }
 
+// fits reports whether a name is of a pattern, in which * also stands for the / of accounts.
+func fits(pattern, name string) bool {
+	plain := func(s string) string { return strings.ReplaceAll(s, "/", ":") }
+	is, err := filepath.Match(plain(pattern), plain(name))
+	return is && err == nil
+}
+
 // checkMetrics refuses names that no metric has before runs are played, which may take hours.
 func (c *compareCommand) checkMetrics() error {
 	for _, p := range c.Metrics {
 		name, _, _ := strings.Cut(p, "/") // ACCOUNT
-		fits := func(d metrics.Definition) bool { is, err := filepath.Match(name, d.Name); return is && err == nil }
-		if !slices.ContainsFunc(metrics.Definitions, fits) {
+		if !slices.ContainsFunc(metrics.Definitions, func(d metrics.Definition) bool { return fits(name, d.Name) }) {
 			return fmt.Errorf("--metrics %s: no metric has such a name", p)
 		}
 	}
@@ -174,7 +180,7 @@ func (c *compareCommand) wanted(list []sweep.Difference) ([]sweep.Difference, er
 	kept := slices.DeleteFunc(slices.Clone(list), func(d sweep.Difference) bool {
 		unwanted := true
 		for _, p := range patterns {
-			if match, err := filepath.Match(p, d.Metric.Name); match && err == nil {
+			if fits(p, d.Metric.Name) {
 				hits[p], unwanted = true, false
 			}
 		}

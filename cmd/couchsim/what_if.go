@@ -217,12 +217,19 @@ func (c *whatIfCommand) experiment(dir string, before, after whatIf) (path strin
 	return path, os.WriteFile(path, []byte(before.text(warm, warm+measured, c.Seeds)), 0o600)
 }
 
+// mostShares is of how many accounts each share is shown.
+const mostShares = 20
+
 // text is the experiment.
 func (w *whatIf) text(warm, until time.Duration, seeds int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# A service as it was found.\nduration = %s\nwarm-up = %s\n", until.Round(time.Second),
 		warm.Round(time.Second))
-	fmt.Fprintf(&b, "nodes = %d\nseeds = 1..%d\n[replicator]\n", w.nodes, seeds)
+	fmt.Fprintf(&b, "nodes = %d\nseeds = 1..%d\n", w.nodes, seeds)
+	if n := len(w.workload.Accounts); n > 1 && n <= mostShares {
+		b.WriteString("per-account = share\n")
+	}
+	b.WriteString("[replicator]\n")
 	byDefault := coreconfig.Default()
 	for _, k := range coreconfig.Replicator {
 		key := sweep.Key{Section: "replicator", Name: k.Name}

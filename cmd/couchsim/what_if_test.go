@@ -39,7 +39,7 @@ func TestWhatIf(t *testing.T) {
 	c := whatIfCommand{
 		From: small(t), Config: lintFile(t, endpoints+settings), Keep: keep,
 		Set: []string{"max_churn=4", "replicator.shares/b/_replicator=50"}, Nodes: 1, Seeds: 2,
-		Duration: 6 * time.Hour, Metrics: []string{"starts", "wait-turn-p50"},
+		Duration: 6 * time.Hour, Metrics: []string{"starts", "wait-turn-p50", "share/*"},
 	}
 	var out bytes.Buffer
 	if err := c.play(&out); err != nil {
@@ -48,6 +48,7 @@ func TestWhatIf(t *testing.T) {
 	for _, want := range []string{
 		"2 seeds; b - a of each seed",
 		"b: max_churn=4, replicator.shares/b/_replicator=50", "starts ", "worse",
+		"\nshare/b/_replicator ",
 		"As it is: 40 jobs for 10 slots of 1 node", "With max_churn=4, replicator.shares/b/_replicator=50: 40 jobs",
 		"300    20    85.7 %", "50    20    50.0 %", "68 jobs start in an hour. With 3s",
 		"274 jobs start in an hour. With 3s",
