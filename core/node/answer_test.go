@@ -49,13 +49,15 @@ func TestEndWaitsForRecord(t *testing.T) {
 }
 
 // TestRefusedDocumentsOnDemand: a run hears once that its refused documents are to be tried, as soon as an operator
-// asks for it.
+// asks for it, also while it is to give way and finishes a document.
 func TestRefusedDocumentsOnDemand(t *testing.T) {
 	w := newWorld(t)
 	w.putMany(2, true)
 	n := w.start("n", nil)
 	w.pass(time.Minute)
 	run := n.runOf("r001")
+	n.stays = true
+	n.find(run).giveWay(n.Node)
 	refusal := peer.Refusal{ID: "d", Rev: "1-a", Status: 403}
 	n.step(RunRefused{Run: run, Findings: []replication.Finding{{Refusal: refusal}}})
 	w.do(func(tx kv.Tx) error {

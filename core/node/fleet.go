@@ -128,8 +128,14 @@ func (f fleet) movers(runs []*run, s Settings, now instant.Time) (list []*run) {
 		return nil
 	}
 	f.loads[f.me].Running = len(runs)
-	moves := min(schedule.Surplus(f.loads, f.me), (s.MaxChurn+movesPerChurn-1)/movesPerChurn)
 	targets, then := schedule.Targets(f.loads), f.even()
+	for _, r := range runs {
+		if r.state == yielding {
+			f.loads[f.me].Running--
+			f.loads[then.owner(r.held.JobID)].Running++
+		}
+	}
+	moves := min(schedule.Surplus(f.loads, f.me), (s.MaxChurn+movesPerChurn-1)/movesPerChurn)
 	for _, r := range runs {
 		to := then.owner(r.held.JobID)
 		leaves := f.loads[to].Running < targets[to] && !f.own().Has(r.held.JobID)

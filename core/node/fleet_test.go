@@ -118,6 +118,29 @@ func TestMovers(t *testing.T) {
 	}
 }
 
+// TestMoversThatStay: jobs that give way and stay for a while count as moved, so that no others go in their place.
+func TestMoversThatStay(t *testing.T) {
+	now := instant.Time(0).Add(time.Hour)
+	for stay, want := range map[int]int{0: 5, 38: 5, 45: 0, 60: 0} {
+		f := fleet{loads: []schedule.Load{{Name: "me", MaxJobs: 500, Running: 100}, {Name: "other", MaxJobs: 500}}}
+		f.parts = schedule.Parts(f.loads)
+		var runs []*run
+		for i := 0; len(runs) < 100; i++ {
+			r := &run{held: Held{JobID: fmt.Sprint("job", i)}, continuous: true}
+			if f.even().owner(r.held.JobID) == f.me || f.own().Has(r.held.JobID) {
+				continue // it stays here
+			}
+			if len(runs) < stay {
+				r.state = yielding
+			}
+			runs = append(runs, r)
+		}
+		if movers := f.movers(runs, DefaultSettings(), now); len(movers) != want {
+			t.Errorf("while %d of 50 jobs that are too many give way, %d more move, not %d", stay, len(movers), want)
+		}
+	}
+}
+
 // TestMoversLeave: in no fleet a job moves that is in the part of the node which gives it away: that node would
 // take the job back. And no node gets more jobs than it lacks.
 func TestMoversLeave(t *testing.T) {

@@ -205,8 +205,9 @@ func (n *Node) tune(s Surveyed) {
 	n.share.warned = low
 }
 
-// rotate stops the runs that give way to waiting jobs. When no job waits, and no slot is too many, it stops
-// those whose jobs are to move to other nodes; while jobs wait, they move enough as it is.
+// rotate has the runs give way to waiting jobs whose turn is over. When no job waits, and no slot is too many, those
+// do whose jobs are to move to other nodes; while jobs wait, they move enough as it is. Runs for which there is no slot
+// any more stop at once: an operator who lowers max_jobs waits for no documents.
 func (n *Node) rotate(s Surveyed) {
 	for _, r := range n.runs {
 		if r.start != nil {
@@ -225,17 +226,28 @@ func (n *Node) rotate(s Surveyed) {
 	}
 	var candidates []*run
 	var running []schedule.Running
-	yields := 0
+	var yields []*run
 	for _, r := range n.runs {
 		switch r.state {
 		case yielding:
-			yields++
+			yields = append(yields, r)
 		case going:
 			candidates = append(candidates, r)
 			running = append(running, schedule.Running{Continuous: r.continuous, Since: r.since, Place: r.place})
 		}
 	}
-	for _, i := range schedule.Rotate(s.Order.Policy, running, yields, s.First, n.cfg.Limits, n.clock.Steady) {
-		candidates[i].giveWay(n)
+	for len(yields) > 0 && len(yields)+len(running) > n.cfg.MaxJobs {
+		// Reached: a run that gives way is stopped, as slots are fewer
+		n.stopRun(yields[0])
+		yields = yields[1:]
+	}
+	stops := schedule.Rotate(s.Order.Policy, running, len(yields), s.First, n.cfg.Limits, n.clock.Steady)
+	excess := len(running) - n.cfg.MaxJobs
+	for at, i := range stops {
+		if at < excess {
+			n.stopRun(candidates[i])
+		} else {
+			candidates[i].giveWay(n)
+		}
 	}
 }

@@ -54,3 +54,27 @@ func TestOrderToStopOneThatStays(t *testing.T) {
 	n.step(RunGivesWay{Run: run})
 	w.audit()
 }
+
+// TestLoweredMaxJobsStops: an operator who lowers max_jobs waits for no document. The run that gives way anyway is the
+// first to go.
+func TestLoweredMaxJobsStops(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(4, true)
+	n := w.start("n1", func(c *Config) { c.Limits = schedule.Limits{MaxJobs: 3, MaxChurn: 1} })
+	n.stays = true
+	w.pass(time.Second + n.cfg.Interval)
+	long := n.runOf("r000")
+	if len(n.told) != 1 || len(n.stopped) > 0 {
+		t.Fatalf("told %v, stopped %v", n.told, n.stopped)
+	}
+	for _, most := range []int{2, 0} {
+		s := n.cfg.Settings
+		s.MaxJobs = most
+		n.step(Configure{Settings: s})
+		w.pass(time.Second)
+		if len(n.stopped) != 3-most || !n.stopped[long] {
+			t.Errorf("with max_jobs %d: stopped %v", most, n.stopped)
+		}
+	}
+	w.audit()
+}

@@ -26,7 +26,7 @@ type Limits struct {
 // Rotate chooses the running jobs to stop in this cycle, as indices of running (RFC 017, "How Jobs Start
 // and Stop").
 //
-//   - Jobs above MaxJobs stop in any case, continuous ones before one-shots: the limit was lowered.
+//   - Jobs above MaxJobs stop in any case, and come first, continuous ones before one-shots: the limit was lowered.
 //   - Then continuous jobs stop that ran for MinRun, as many as there are ready jobs that find no free
 //     slot, up to MaxChurn with those above. None stops for a job that would sort behind it.
 //   - One-shots are never stopped for others, so that they keep their snapshot of the source.

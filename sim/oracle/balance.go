@@ -81,7 +81,7 @@ func (o *balancing) stepped(s nodeStep) {
 	done, _ := s.ev.(node.Done)
 	switch got := done.Result.(type) {
 	case node.Surveyed:
-		if got.Ready == 0 && slotsOf(s.p).excess == 0 && !goesOn {
+		if got.Ready == 0 && slotsOf(s.p).over == 0 && !goesOn {
 			o.checkMoves(s.p, stopped)
 		}
 	default:
@@ -125,6 +125,14 @@ func (o *balancing) checkMoves(p *process, stopped []*run) {
 	if p.outlook.sure && p.takesPart() {
 		f := p.outlook.fleet()
 		f.nodes[f.me].running = p.Running()
+		then := f.balanced().parts()
+		for _, r := range p.runs {
+			to := slices.IndexFunc(then, func(part jobs.Part) bool { return part.Has(r.JobID()) })
+			if r.yields && !r.stopped && to >= 0 { // it counts as moved
+				f.nodes[f.me].running--
+				f.nodes[to].running++
+			}
+		}
 		o.checkBalance(p, f, stopped, atOnce)
 	}
 }

@@ -46,6 +46,14 @@ func TestMoves(t *testing.T) {
 		}
 	}
 	const rested, young = 10 * time.Minute, 9 * time.Minute
+	// stays has two jobs give way, and not stop, and then so many more.
+	stays := func(more int) func(*rig) {
+		return func(r *rig) {
+			tell(moves{0, rested, nil, given, 2, false, 0})(r)
+			another := r.o.process(r.node(1)).runs[2].Run
+			r.survey(fifoOrder, idle, nil, giveWay(another)[:more]...)
+		}
+	}
 	back := func(after time.Duration, worker string) func(*rig) {
 		return func(r *rig) {
 			tell(moves{0, rested, nil, given, 2, false, 0})(r)
@@ -93,6 +101,8 @@ func TestMoves(t *testing.T) {
 		{"none while off", tell(moves{0, rested, nil, given, 0, true, 0}), ""},
 		{"while others run about as many", tell(moves{4, rested, nil, given, 1, false, 0}), "S33d"},
 		{"none while others run about as many", tell(moves{4, rested, nil, given, 0, false, 0}), ""},
+		{"and none more, as they finish a document", stays(0), ""},
+		{"and more, as they finish a document", stays(1), "S33d"},
 		{"of its own part", tell(moves{0, rested, nil, kept, 1, false, 0}), "S33e"},
 		{"none of its own part", tell(moves{0, rested, nil, kept, 0, false, 0}), ""},
 		{"for no reason", func(r *rig) {

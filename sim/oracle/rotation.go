@@ -25,6 +25,8 @@ var rotationSubject = subject{
 		{"S6e", "A job that a node has no slot for any more keeps its place."},
 		{"S6f", "A job gives way only to jobs that stand before it."},
 		{"S6g", "Waiting jobs get the slots of runs that stand behind them, up to max_churn at once."},
+		{"S6i", "Runs for which a node has no slot any more are stopped at once, those first that give way already; " +
+			"no others are."},
 		{"S6h", "Of the runs that could give way those do which stand last, and of an account those that " +
 			"ran longest."},
 	},
@@ -36,7 +38,7 @@ var rotationSubject = subject{
 
 // nodeStepped judges which jobs a node starts and stops after it accepted jobs or saw the queue.
 func (o *rotations) nodeStepped(s nodeStep) {
-	var stopped []*run
+	var stopped, cut []*run
 	killed := false // with its lease, a node loses all runs at once
 	for _, e := range s.effects {
 		switch e := e.(type) {
@@ -46,6 +48,8 @@ func (o *rotations) nodeStepped(s nodeStep) {
 			if asksToGiveWay(e) {
 				stopped = append(stopped, s.p.find(e.Run))
 			}
+		case node.StopRun:
+			cut = append(cut, s.p.find(e.Run))
 		case node.KillRun:
 			killed = true
 		}
@@ -55,9 +59,11 @@ func (o *rotations) nodeStepped(s nodeStep) {
 	case node.Accepted:
 		o.checkReturned(s.p, got, s.effects)
 	case node.Surveyed:
-		if s.partial || got.Ready == 0 && slotsOf(s.p).excess == 0 {
+		if s.partial || got.Ready == 0 && slotsOf(s.p).over == 0 {
 			break // the queue was not seen whole; or nothing waits, and these runs move to other nodes
 		}
+		o.checkCut(s.p, cut)
+		stopped = append(stopped, slices.DeleteFunc(cut, func(r *run) bool { return r.yields })...)
 		o.noteGivesWay(s.p, got, stopped)
 		o.checkBounds(s.p, got, stopped)
 		o.checkLast(s.p, stopped)
@@ -75,20 +81,21 @@ func asksToGiveWay(e node.Effect) bool {
 }
 
 // slots are the slots of a node: how many it has, how many runs go on, how many of these are too many, how
-// many slots are free. Runs that are to give way and have not said yet that they do hold theirs.
-type slots struct{ most, going, excess, free int }
+// many slots are free. Runs that are to give way and have not said yet that they do hold theirs; with them more may be
+// too many (over).
+type slots struct{ most, going, yields, excess, over, free int }
 
 func slotsOf(p *process) slots {
-	s, yields := slots{most: p.MaxJobs()}, 0
+	s := slots{most: p.MaxJobs()}
 	for _, r := range p.runs {
 		if r.goesOn() {
 			s.going++
 		} else if !r.stopped {
-			yields++
+			s.yields++
 		}
 	}
-	s.excess = max(0, s.going-s.most)
-	s.free = max(0, s.most-(s.going-s.excess)-yields)
+	s.excess, s.over = max(0, s.going-s.most), max(0, s.going+s.yields-s.most)
+	s.free = max(0, s.most-(s.going-s.excess)-s.yields)
 	return s
 }
 
@@ -111,6 +118,20 @@ func (o *rotations) noteGivesWay(p *process, seen node.Surveyed, stopped []*run)
 	}
 	for _, r := range stopped {
 		o.gaveWay[r.Held()] = seen.First[0]
+	}
+}
+
+// checkCut is S6i. A run that has not begun, since its job's run before still stops, is not told to stop.
+func (o *rotations) checkCut(p *process, cut []*run) {
+	s, yields := slotsOf(p), 0
+	for _, r := range cut {
+		if r.yields {
+			yields++
+		}
+	}
+	if n := len(cut); n < s.over || n > s.over+o.successors(p) || yields < min(s.over, s.yields) {
+		o.Fail("S6i", "%s stops %d runs at once, %d that gave way; max_jobs is %d, it had %d, and %d gave way",
+			p.Name, n, yields, s.most, s.going+s.yields, s.yields)
 	}
 }
 

@@ -37,11 +37,18 @@ func giveWay(runs ...*world.Run) (effects []node.Effect) {
 	return effects
 }
 
+func stop(runs ...*world.Run) (effects []node.Effect) {
+	for _, run := range runs {
+		effects = append(effects, node.StopRun{Run: run.ID()})
+	}
+	return effects
+}
+
 var oneShot = map[string]any{"continuous": false}
 
 func TestRotation(t *testing.T) {
-	// rotates has a node with two slots and so many runs see that jobs wait at the front, and stop some of
-	// its runs.
+	// rotates has a node with two slots and so many runs see that jobs wait at the front, and some of its runs give
+	// way, of which those stop at once that are too many.
 	rotates := func(runs int, waiting []int64, ran time.Duration, stopped ...int) func(*rig) {
 		return func(r *rig) {
 			r.slots(2)
@@ -54,7 +61,8 @@ func TestRotation(t *testing.T) {
 			for _, i := range stopped {
 				some = append(some, all[i])
 			}
-			r.survey(fifoOrder, idle, waiting, giveWay(some...)...)
+			excess := min(max(0, runs-2), len(some))
+			r.survey(fifoOrder, idle, waiting, append(stop(some[:excess]...), giveWay(some[excess:]...)...)...)
 		}
 	}
 	// succeeds has one of two runs stop, its job be taken once more after so many accepts, and the other run give way.
@@ -66,7 +74,7 @@ func TestRotation(t *testing.T) {
 			s.header.State, s.header.Lock = jobs.Running, aLock
 			s.header.Lock.Batch += accepts
 			r.know("one", s)
-			r.step(node.Wake{}, node.StopRun{Run: one.ID()})
+			r.step(node.Wake{}, stop(one)...)
 			r.pass(time.Hour)
 			r.survey(fifoOrder, idle, []int64{1}, giveWay(two)...)
 		}
@@ -86,6 +94,17 @@ func TestRotation(t *testing.T) {
 			}
 		}
 	}
+	// lowered has two runs of which one gives way, one of two slots goes, and some are stopped.
+	lowered := func(stops func(one, two *world.Run) []node.Effect) func(*rig) {
+		return func(r *rig) {
+			r.slots(2)
+			one, two := r.runAt("one", 7, nil), r.runAt("two", 7, nil)
+			r.pass(time.Hour)
+			r.survey(fifoOrder, idle, []int64{1}, giveWay(one)...)
+			r.slots(1)
+			r.survey(fifoOrder, idle, nil, stops(one, two)...)
+		}
+	}
 	front := []int64{1, 2, 3}
 	checkRotations(t, []case_{
 		{"none wait", rotates(2, nil, time.Hour), ""},
@@ -102,6 +121,25 @@ func TestRotation(t *testing.T) {
 		{"three of four at once", rotates(4, front, time.Hour, 0, 1, 2), "S6a"},
 		{"two of four that are too many", rotates(4, nil, time.Hour, 0, 1), ""},
 		{"three of five that are too many", rotates(5, nil, time.Hour, 0, 1, 2), ""},
+		{"two that are too many do not stop at once", func(r *rig) {
+			r.slots(1)
+			runs := []*world.Run{r.runAt("one", 7, nil), r.runAt("two", 7, nil)}
+			r.pass(time.Hour)
+			r.survey(fifoOrder, idle, nil, giveWay(runs[0])...)
+		}, "S6i"},
+		{"one stops at once that is not too many", func(r *rig) {
+			r.slots(1)
+			run := r.runAt("one", 7, nil)
+			r.pass(time.Hour)
+			r.survey(fifoOrder, idle, front, stop(run)...)
+		}, "S6i"},
+		{"one that gave way stops as it is too many", lowered(func(one, two *world.Run) []node.Effect {
+			return stop(one)
+		}), ""},
+		{"one that gave way stays, and another stops", lowered(func(one, two *world.Run) []node.Effect {
+			return stop(two)
+		}), "S6i"},
+		{"one that gave way is too many", lowered(func(one, two *world.Run) []node.Effect { return nil }), "S6i"},
 		{"young ones stay", rotates(2, front, time.Minute-1), ""},
 		{"a young one gives way", rotates(2, front, time.Second, 0), "S6b"},
 		{"a young one that is too many", rotates(3, nil, time.Second, 0), ""},
@@ -129,7 +167,7 @@ func TestRotation(t *testing.T) {
 			run := r.runAt("job0", 7, oneShot)
 			r.runAt("job1", 7, nil)
 			r.pass(time.Hour)
-			r.survey(fifoOrder, idle, nil, giveWay(run)...)
+			r.survey(fifoOrder, idle, nil, stop(run)...)
 		}, "S6b"},
 	})
 }
