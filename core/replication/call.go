@@ -55,7 +55,9 @@ func (r *Run) insist(op peer.Op, then func(peer.Reply)) {
 // issue makes the first attempt of a call.
 func (r *Run) issue(c *call) {
 	r.calls = append(r.calls, c)
-	c.began = cmp.Or(c.began, r.now)
+	if c.began = cmp.Or(c.began, r.now); ofDocuments(c.op) {
+		r.turn.first = cmp.Or(r.turn.first, r.now)
+	}
 	r.attempt(c)
 }
 

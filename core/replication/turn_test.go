@@ -50,17 +50,40 @@ func TestLongDocumentOutlivesItsTurn(t *testing.T) {
 func TestLateDocumentGivesWay(t *testing.T) {
 	w := newWorld(t)
 	w.plan.Continuous, w.plan.UseBulkGet = true, false
-	w.begin()
-	w.wait(time.Minute, peer.ReadChanges{})
 	w.fill(1)
+	w.begin()
+	for w.hangs([]peer.Op{peer.ReadChanges{}}) < 0 {
+		w.proceed(first)
+	}
+	w.readOnce()
+	w.wait(time.Minute, peer.ReadChanges{})
+	w.dbs[peer.Source].write("late", "1-a")
+	w.readOnce()
 	for w.end == nil && w.hangs([]peer.Op{peer.CopyDoc{}}) < 0 {
 		w.proceed(first)
 	}
 	w.now = w.now.Add(50 * time.Second)
 	w.step(GiveWay{})
 	w.wait(time.Minute, peer.CopyDoc{}, peer.ReadChanges{})
-	if w.end == nil || w.end.Cause != Stopped || w.end.Info.Written != 0 {
+	if w.end == nil || w.end.Cause != Stopped || w.end.Info.Written != 1 {
 		t.Errorf("ended with %+v", w.end)
+	}
+}
+
+// TestFirstDocumentOutlivesItsTurn: what comes before the first document does not count, as it comes anew in each turn.
+func TestFirstDocumentOutlivesItsTurn(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Continuous, w.plan.UseBulkGet = true, false
+	w.fill(1)
+	w.begin()
+	for w.hangs([]peer.Op{peer.CopyDoc{}}) < 0 {
+		w.now = w.now.Add(10 * time.Second)
+		w.proceed(first)
+	}
+	w.now = w.now.Add(time.Second)
+	w.step(GiveWay{})
+	if w.end != nil || w.hangs([]peer.Op{peer.CopyDoc{}}) < 0 {
+		t.Errorf("the document is given up; end %v", w.end)
 	}
 }
 

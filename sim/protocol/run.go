@@ -128,8 +128,6 @@ func New(t Terms) *Run {
 func (r *Run) Hear(now instant.Time, ev replication.Event) error {
 	r.now, r.last, r.dropped = now, told{}, 0
 	switch ev := ev.(type) {
-	case replication.Begin:
-		r.turn.begun = now
 	case replication.GiveWay:
 		r.turn.asked = now
 	case replication.Identified:

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"slices"
 
 	"couchrelay/core/instant"
@@ -9,7 +10,7 @@ import (
 
 // turn is the time of a run in its slot.
 type turn struct {
-	begun instant.Time
+	first instant.Time // when it asked for the first documents; 0 before
 	asked instant.Time // when it was told to give way; 0 before
 	gave  bool         // it has said that it does
 
@@ -17,15 +18,18 @@ type turn struct {
 	gaveUp  bool // the run has canceled its feed by itself, as one that is stalled does
 }
 
-// early is the end of the first half of the turn: what was begun until then is finished before the run gives way.
-func (t *turn) early() instant.Time { return t.begun.Add(t.asked.Sub(t.begun) / 2) }
+// early is the end of the first half of the turn, from the first documents on: those that were begun until then are
+// finished before the run gives way.
+func (t *turn) early() instant.Time { return t.first.Add(t.asked.Sub(t.first) / 2) }
 
 // moves notes since when the documents of a request are on their way.
 func (r *Run) moves(f *flight) {
+	if !carries(f.op) {
+		return
+	}
+	r.turn.first = cmp.Or(r.turn.first, r.now)
 	for _, w := range f.wants {
-		if carries(f.op) && w.began == 0 {
-			w.began = r.now
-		}
+		w.began = cmp.Or(w.began, r.now)
 	}
 }
 
@@ -50,8 +54,7 @@ func (r *Run) givesWay() error {
 		read := func(w *want) bool { return w.read != 0 && w.read <= t.early() }
 		_, writes := f.op.(peer.WriteDocs)
 		if carries(f.op) && f.sent <= t.early() || writes && slices.ContainsFunc(f.wants, read) {
-			return breach(Yielding, "it gives way after %s, and waits for %s, which began in the first half",
-				r.now.Sub(t.begun), f.op)
+			return breach(Yielding, "it gives way, and waits for %s, which began in the first half of its turn", f.op)
 		}
 	}
 	return nil

@@ -14,7 +14,9 @@ func TestYielding(t *testing.T) {
 	asked := func(before time.Duration, begins func(*talk) uint64) func(*talk) uint64 {
 		return func(c *talk) uint64 {
 			c.hears(replication.Begin{})
-			c.begun(row(1, "a", "1-a"))
+			c.begun(row(1, "a", "1-a"), row(2, "b", "1-b"))
+			c.pass(time.Hour) // what comes before the first documents does not count
+			c.copiesDoc("b", "1-b")
 			c.does(diff("a", "1-a"), peer.Diff{Docs: []peer.DocMissing{{ID: "a", Missing: []string{"1-a"}}}})
 			c.pass(before)
 			id := begins(c)

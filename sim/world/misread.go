@@ -62,7 +62,8 @@ func in(key []byte, spaces ...tuple.Subspace) bool {
 
 // unneeded reports whether what a row says is for others. Nodes that were given up are kept for people. Who reads the
 // list of refused documents needs of the job its lock alone, and who changes the list may take a row out unread.
-// A sweep leaves rows of accounts that it cannot read as they are. That a run is to be stopped is for its worker, who
+// A sweep leaves rows of accounts that it cannot read as they are, and of jobs that it could not read it looks whether
+// they are there. That a run is to be stopped is for its worker, who
 // lists its jobs, unless it could not read that of this one.
 func (s sparing) unneeded(r fakefdb.Row, asked Asked) bool {
 	k := &s.w.store.Keys
@@ -78,7 +79,9 @@ func (s sparing) unneeded(r fakefdb.Row, asked Asked) bool {
 		err := k.Jobs.Owned.Scan(r.Key, &lock.Worker, &lock.Batch, &id)
 		return err == nil && !r.Behind && slices.Contains(q.Without, id)
 	case node.Sweep:
-		if in(r.Key, k.Usage, k.Count) {
+		e, err := k.Jobs.Job.Unpack(r.Key)
+		odd := err == nil && !r.Behind && len(e) == 1 && slices.Contains(q.Without, e[0].(string))
+		if odd || in(r.Key, k.Usage, k.Count) {
 			return true
 		}
 	}
