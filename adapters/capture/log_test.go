@@ -55,7 +55,8 @@ func TestLog(t *testing.T) {
 	}
 	jobs := byID(t, c)
 	once, live, none := jobs["_replicator/once"], jobs["_replicator/live"], jobs["_replicator/none"]
-	if once.Continuous || once.Backlog != 6 || once.Submit.Round(100*time.Millisecond) != 1400*time.Millisecond || once.MTBF != 0 ||
+	submitted := once.Submit.Round(100 * time.Millisecond)
+	if once.Continuous || once.Backlog != 6 || submitted != 1400*time.Millisecond || once.MTBF != 0 ||
 		once.Startup <= 0 || once.Startup > time.Second || once.Remove != 0 {
 		t.Errorf("once: %+v", once)
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // Replace has write make a file's new content, under another name in the same directory. The file gets the content
-// once all of it is on the disk, and only its owner may read it. After an error the file is as it was. A link is
-// followed, and what is no file, such as /dev/stdout, is not replaced.
+// once all of it is on the disk, and only its owner may read it. After an error the file is as it was. Where
+// the path is a link, its target is replaced. A path that is no regular file, such as /dev/stdout, is refused.
 func Replace(path string, write func(io.Writer) error) error {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real

@@ -297,7 +297,7 @@ func (m *move) kept(names []string) (kept []string, err error) {
 	return kept, nil
 }
 
-// some joins what is listed, up to maxNamed of it.
+// some joins the first maxNamed entries of a list, and tells how many more there are.
 func some(list []string, between string) string {
 	more := ""
 	if n := len(list) - maxNamed; n > 0 {

@@ -28,8 +28,8 @@ type (
 		Text    string // of the error, for people
 		// Unreadable is the job of which a row could not be read, if that is the error.
 		Unreadable string
-		Part       bool   // of the job only what belongs to a document could not be read
-		Doc        string // its id, if it is known
+		Part       bool   // the job can be read, and a row of one of its documents cannot
+		Doc        string // the id of that document, if it is known
 	}
 	// Reply answers a Call.
 	Reply struct {

@@ -46,7 +46,7 @@ type (
 		AtEnd bool
 		// Behind is how many changes follow on Since, -1 if the server did not tell.
 		Behind int64
-		// Odd says that the only document could not be read, again and again: it is left out.
+		// Odd has the one document of Docs left out: a row of it could not be read maxOdd times in a row.
 		Odd bool
 	}
 	// Sweep compares the mirror behind After, in the order of ids, with what the feed has brought since all is read
@@ -57,8 +57,8 @@ type (
 		After  string
 		Absent []string
 		Limit  int // of documents that are compared; 0 for as many as one transaction should
-		// Odd says that the only document could not be read, again and again: it is left out. Without are those that
-		// the run has left out.
+		// Odd has the first document behind After left out: a row of it could not be read maxOdd times in a row.
+		// Without are the documents that the run has left out before.
 		Odd     bool
 		Without []string
 	}

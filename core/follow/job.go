@@ -40,7 +40,8 @@ type Job struct {
 	// read again, and documents that are in none of them go at the end.
 	Epoch       int64
 	Reconciling bool
-	// Missing says that documents were left out, which could not be read here; the next run looks for them.
+	// Missing is set when a run has left out documents of which a row could not be read. The next run asks the followed
+	// database for these.
 	Missing bool `json:",omitempty"`
 	// Last is the newest change that was announced or read, also behind Since; empty if there is none. A followed
 	// database that does not know its revision any more was put back to an earlier state.

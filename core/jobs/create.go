@@ -233,7 +233,7 @@ func (q *Queue) List(r kv.Reader, p Page) ([]*Job, error) {
 			}
 			page = []*Job{j}
 		}
-		if all && odd != "" && len(page) < want {
+		if all && odd != "" && len(page) < want { // what the rows of the odd job say is not looked at
 			if header, err := r.Get(q.Keys.Job.Pack(odd)); err != nil {
 				return nil, err
 			} else if header != nil {

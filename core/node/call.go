@@ -112,7 +112,8 @@ func (n *Node) answered(c *call, e Done) {
 	}
 	if e.Fault == StoreDown {
 		told := slices.Contains(n.unreadable, e.Unreadable)
-		switch c.odd = told || passesOver(n, e); {
+		c.odd = told || passesOver(n, e)
+		switch {
 		case told:
 		case c.odd:
 			c.pause = 0

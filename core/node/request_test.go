@@ -250,6 +250,27 @@ func TestSweepTellsErrors(t *testing.T) {
 	}
 }
 
+// TestIndexWaitsForUnreadable: the index of an older store is not built while a job cannot be read, since it would be
+// in no list afterwards.
+func TestIndexWaitsForUnreadable(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(2, true)
+	w.do(func(tx kv.Tx) error { tx.Set(w.s.Keys.Reindex, []byte("")); return nil })
+	id := jobstore.DocumentJobs(tuple.UUID{1}) + "r000"
+	for _, without := range [][]string{{id}, nil} {
+		w.do(func(tx kv.Tx) error {
+			_, err := Perform(tx, w.s, Sweep{Limit: 10, Drop: 10, Without: without}, w.now)
+			return err
+		})
+		w.do(func(tx kv.Tx) error {
+			if row, err := tx.Get(w.s.Keys.Reindex); (row != nil) != (without != nil) || err != nil {
+				t.Errorf("without %q the index waits: %v; %v", without, row != nil, err)
+			}
+			return nil
+		})
+	}
+}
+
 // TestSweepTellsWhatIsLeft: a sweep of which a part is left says so, although no index is to be built.
 func TestSweepTellsWhatIsLeft(t *testing.T) {
 	w := newWorld(t)

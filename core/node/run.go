@@ -17,7 +17,7 @@ type runState uint8
 // replaced as soon as it has stopped, and at once when others may have its job.
 const (
 	going    runState = iota
-	yielding          // it is to give way, and is stopped when it says that it does
+	yielding          // the run was told to give way, and is stopped when it answers that it does
 	stopping          // it was asked to stop, and is killed at its deadline
 	over              // it ended; its end is still to be stored, and its slot in use until then
 )
