@@ -223,6 +223,11 @@ func (c *docCopy) askAgain(op peer.CopyDoc) {
 		c.leave(Finding{Refusal: peer.Refusal{Status: 404, Error: "not_found", Reason: notThere}, Failed: true})
 		return
 	}
+	if c.lacked > 1 && c.batch.retries && !c.stopping && (c.plan.Continuous || c.plan.Crashes >= lenientAfter) {
+		// Reached: under fail, the source does not have a listed revision
+		c.keepListed()
+		return
+	}
 	if c.lacked > 1 || c.stopping {
 		// Reached: the source does not have what it announced
 		c.crash(Trouble{
@@ -234,6 +239,20 @@ func (c *docCopy) askAgain(op peer.CopyDoc) {
 	op.Since = nil
 	c.call.op = op
 	c.again(c.call, c.missingPause())
+}
+
+// keepListed ends a copy from the list whose source does not have the revisions, and leaves these listed as they are.
+// Under on_refusal fail, too: the source may have been made again since they were listed, so that all later runs would
+// crash for them. They cannot be taken off: the node of a cluster that has them may come back.
+func (c *docCopy) keepListed() {
+	if c.counted == nil {
+		c.counted = map[string]bool{}
+	}
+	for _, rev := range c.lacking {
+		c.counted[rev] = false
+	}
+	c.refused.passBy(maxRefusedPause)
+	c.over()
 }
 
 // some names a few revisions; a document may have thousands.

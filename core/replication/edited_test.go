@@ -3,6 +3,7 @@ package replication
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"couchrelay/core/peer"
 	"couchrelay/core/spec"
@@ -63,19 +64,46 @@ func TestEditedToFailWhileIll(t *testing.T) {
 }
 
 // TestEditedToFailWhileGone: a document that is listed and that the source does not have any more, for a while or for
-// good, is not passed over under on_refusal fail, nor called refused.
+// good, is not called refused under on_refusal fail. A one-shot is not completed without it before a node that has it
+// had a quarter of an hour to come back, and then keeps it listed, as a continuous job does at once. Else jobs whose
+// source was made again would crash for ever.
 func TestEditedToFailWhileGone(t *testing.T) {
-	w := refusing(t, spec.SkipRefused)
-	w.begin()
-	w.wantEnd(Completed, "")
-	w.plan.OnRefusal = spec.FailRefused
-	w.reply = func(c Call) *peer.Reply {
-		op, is := c.Op.(peer.CopyDoc)
-		if !is {
-			return nil
+	for _, c := range []struct {
+		continuous bool
+		crashes    int
+		passes     bool
+	}{{false, lenientAfter - 1, false}, {false, lenientAfter, true}, {true, 0, true}} {
+		w := refusing(t, spec.SkipRefused)
+		w.begin()
+		w.wantEnd(Completed, "")
+		w.plan.OnRefusal, w.plan.Continuous, w.plan.Crashes = spec.FailRefused, c.continuous, c.crashes
+		gone := true
+		w.reply = func(c Call) *peer.Reply {
+			op, is := c.Op.(peer.CopyDoc)
+			if !is || !gone {
+				return nil
+			}
+			return &peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: op.Revs[0], Missing: true}}}}
 		}
-		return &peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: op.Revs[0], Missing: true}}}}
+		w.begin()
+		switch {
+		case !c.passes:
+			w.wantEnd(Crashed, "missing_doc")
+			continue
+		case c.continuous:
+			w.until(time.Minute)
+		default:
+			w.wantEnd(Completed, "")
+		}
+		if len(w.list) != 6 || w.list[peerRev{"doc3", "1-a"}].Error != "forbidden" {
+			t.Errorf("%+v: listed are %v", c, w.list)
+		}
+		gone = false
+		clear(w.refuses)
+		w.begin()
+		w.until(time.Minute)
+		if len(w.list) > 0 || !w.dbs[peer.Target].has("doc3", "1-a") {
+			t.Errorf("%+v: listed are still %v", c, w.list)
+		}
 	}
-	w.begin()
-	w.wantEnd(Crashed, "missing_doc")
 }

@@ -39,7 +39,8 @@ var verdictSubject = subject{
 		{"S73b", "A run says that it ends for a refusal only under on_refusal fail, and names a revision that the " +
 			"target refused for good."},
 		{"S73c", "A job that fails for a refusal tells so with the document, and lists it."},
-		{"S73d", "A job that is completed under on_refusal fail lists nothing, whatever it was told before."},
+		{"S73d", "A job that is completed under on_refusal fail lists nothing that its source has, whatever it " +
+			"was told before."},
 		{"S74", "The document of a one-shot that is done says how many revisions are in the list and beyond it."},
 	},
 	begin: func(c *chronicle) {
@@ -305,9 +306,19 @@ func (o *onRefusal) checkStored(jobID string, l landing) {
 		if r != nil && r.Lock() == held.Lock && s.record.State.Terminal() {
 			o.checkList(jobID, s, r)
 			o.checkNumber(s, o.sizes[jobID])
-			if n := len(o.lists[jobID].rows); n > 0 && r.Replication().OnRefusal == spec.FailRefused {
-				o.Fail("S73d", "%s is done under on_refusal fail, and lists %d documents", r, n)
+			if r.Replication().OnRefusal == spec.FailRefused {
+				o.checkNoneLeft(jobID, r)
 			}
+		}
+	}
+}
+
+// checkNoneLeft is S73d.
+func (o *onRefusal) checkNoneLeft(jobID string, r *run) {
+	source := o.w.Database(r.Replication().Source.URL)
+	for name := range o.lists[jobID].rows { // in any order
+		if source != nil && source.Has(name.ID, name.Rev) {
+			o.Fail("S73d", "%s is done under on_refusal fail, and lists %s, which %s has", r, name, source)
 		}
 	}
 }

@@ -246,14 +246,18 @@ func TestVerdictsOfOneShots(t *testing.T) {
 		outcome(nil)(r, run, rev)
 	}
 	listed := &refusedRow{Attempts: 1}
-	leaves := func(policy spec.OnRefusal, revs ...string) func(*rig) {
+	leaves := func(policy spec.OnRefusal, of func(source *peers.DB) []string) func(*rig) {
 		return func(r *rig) {
+			r.edit(r.db("s1", "a1"), "a")
 			r.ends(r.under(policy), replication.Completed, replication.Info{})
-			r.lists("job", revs...)
+			r.lists("job", of(r.db("s1", "a1"))...)
 			running, over := jobstore.Record{State: jobstore.Running}, jobstore.Record{State: jobstore.Completed}
 			r.change(node.Complete{Held: held}, aJob(running), aJob(over))
 		}
 	}
+	here := func(source *peers.DB) []string { return []string{source.Latest("a").Rev.String()} }
+	gone := func(*peers.DB) []string { return []string{"1-a"} }
+	nothing := func(*peers.DB) []string { return nil }
 	tooLong := &peer.Refusal{ID: "a", Status: 413}
 	var none jobstore.Record
 	check(t, &verdictSubject, []case_{
@@ -263,9 +267,10 @@ func TestVerdictsOfOneShots(t *testing.T) {
 		{"taken and listed", done(none, outcome(nil), listed), "S71b"},
 		{"taken and listed, and not compared", done(none, unread, listed), ""},
 		{"taken, and listed as failed", done(none, outcome(nil), &refusedRow{Attempts: 1, Failed: true}), ""},
-		{"listed before, under skip", leaves(spec.SkipRefused, "1-a"), ""},
-		{"listed before, under fail", leaves(spec.FailRefused, "1-a"), "S73d"},
-		{"nothing listed under fail", leaves(spec.FailRefused), ""},
+		{"listed before, under skip", leaves(spec.SkipRefused, here), ""},
+		{"listed before, under fail", leaves(spec.FailRefused, here), "S73d"},
+		{"listed before, under fail, and gone", leaves(spec.FailRefused, gone), ""},
+		{"nothing listed under fail", leaves(spec.FailRefused, nothing), ""},
 	})
 }
 
