@@ -41,6 +41,10 @@ type Log struct {
 	// InstanceStart is the instance_start_time of the database that the log was written for, empty if that
 	// server does not tell one. CouchDB neither writes nor reads this field.
 	InstanceStart string `json:"instance_start_time,omitempty"`
+	// Mark was made when the first log was written to the database, if that was one without a checkpoint, and all later
+	// ones keep it. It tells the database from one that was made again, whose logs have the same revisions. CouchDB
+	// neither writes nor reads this field.
+	Mark string `json:"-"`
 	// Unfinished says that the list of the job that wrote the log has revisions which it goes on trying to copy: they
 	// are not on the target, though the checkpoint covers them. CouchDB neither writes nor reads this field.
 	Unfinished bool `json:"-"`
@@ -116,6 +120,7 @@ type wireLog struct {
 	SourceLastSeq json.Raw `json:"source_last_seq"`
 	Version       int      `json:"replication_id_version"`
 	InstanceStart any      `json:"instance_start_time,omitempty"` // a string, unless another program wrote it
+	Mark          any      `json:"mark,omitempty"`                // a string, unless another program wrote it
 	Unfinished    any      `json:"unfinished,omitempty"`          // true, unless another program wrote it
 	List          json.Raw `json:"list,omitempty"`
 	ReadOnly      json.Raw `json:"source_read_only,omitempty"`
@@ -141,6 +146,7 @@ func Parse(body []byte) (Log, error) {
 	}
 	log := Log{SessionID: w.SessionID, SourceLastSeq: seq(w.SourceLastSeq)}
 	log.InstanceStart, _ = w.InstanceStart.(string)
+	log.Mark, _ = w.Mark.(string)
 	log.Unfinished, _ = w.Unfinished.(bool)
 	log.List = list(w.List)
 	log.ReadOnly = readOnly(w.ReadOnly)
@@ -159,6 +165,9 @@ func (l Log) Encode(flat bool) []byte {
 	w := wireLog{SessionID: l.SessionID, SourceLastSeq: raw(l.SourceLastSeq), Version: Version, History: []wireEntry{}}
 	if l.InstanceStart != "" {
 		w.InstanceStart = l.InstanceStart
+	}
+	if l.Mark != "" {
+		w.Mark = l.Mark
 	}
 	if l.Unfinished {
 		w.Unfinished = true

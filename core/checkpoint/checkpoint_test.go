@@ -167,6 +167,17 @@ func TestEncodeEmpty(t *testing.T) {
 	}
 }
 
+// TestMark: an empty log keeps its mark. A member of that name that another program wrote is none.
+func TestMark(t *testing.T) {
+	body := string(Log{Mark: "m"}.Encode(false))
+	for member, want := range map[string]string{`"m"`: "m", `5`: "", `null`: ""} {
+		back, err := Parse([]byte(strings.Replace(body, `"mark":"m"`, `"mark":`+member, 1)))
+		if err != nil || back.Mark != want || !back.Empty() {
+			t.Errorf("of %s the mark %s is read as %+v, %v", body, member, back, err)
+		}
+	}
+}
+
 // TestTrailKeeps pins which of a run's own checkpoints stay.
 func TestTrailKeeps(t *testing.T) {
 	for count, want := range map[int64]string{

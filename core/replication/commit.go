@@ -179,8 +179,9 @@ func (k *committer) madeDurable(side peer.Side, start string) {
 	switch s := &k.sides[side]; {
 	case side == peer.Source && k.readOnly:
 		k.keepsLast(synced)
-	case s.clustered && s.logRev != "":
-		// A cluster takes a log whatever it replaces, also over that of a backup which was put back meanwhile.
+	case s.logRev != "":
+		// A cluster takes a log whatever it replaces, also over that of a backup which was put back meanwhile. Other
+		// servers compare revisions, which count the writes: those of a database that was made again may be as many.
 		op := peer.GetLocal{Side: side, ID: k.ids.Bases[0]}
 		k.insist(op, func(reply peer.Reply) { k.watch.sawLog(op, reply, synced) })
 	default:
@@ -218,6 +219,7 @@ func (k *committer) newSession() string {
 
 func (k *committer) putLog(on peer.Side) {
 	log := k.log
+	log.Mark = k.sides[on].log.Mark
 	if on == peer.Target {
 		log.ReadOnly = k.readOnlySource()
 	}
@@ -308,15 +310,19 @@ const maxOthers = 3
 // wentOn reports whether a log came of the one that the run found or wrote on that side, so that the database is the
 // same and has lost nothing since. In a reset no other log comes of an empty one: it may be that of a backup.
 func (k *committer) wentOn(on peer.Side, log checkpoint.Log) bool {
-	if was := k.sides[on].log.SessionID; was != "" {
-		return log.Has(was)
+	was := &k.sides[on].log
+	if was.SessionID != "" {
+		return log.Has(was.SessionID)
 	}
-	return !k.opener.resets()
+	return log.Mark == was.Mark && !k.opener.resets()
 }
 
 // logWritten goes on to the other log, or ends the checkpoint.
 func (k *committer) logWritten(on peer.Side, rev string) {
-	k.sides[on].log, k.sides[on].logRev = k.log, rev
+	s := &k.sides[on]
+	mark := s.log.Mark
+	s.log, s.logRev = k.log, rev
+	s.log.Mark = mark
 	switch {
 	case on == peer.Source:
 		k.lone.counts = false

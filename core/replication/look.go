@@ -81,8 +81,8 @@ func (w *watcher) lookBy(op peer.Op, then func(peer.Reply)) {
 }
 
 // sawLog compares a log with the one that the run wrote or found, and calls then if the database surely is the same. It
-// compares session ids, which are never used twice. Revisions would not do: they begin anew in a database that was made
-// again.
+// compares session ids, and marks while there is no checkpoint: none is ever used twice. Revisions would not do: they
+// begin anew in a database that was made again.
 func (w *watcher) sawLog(op peer.GetLocal, reply peer.Reply, then func()) {
 	if reply.Failure != nil {
 		w.commits.fail(trouble(op, reply.Failure))
@@ -95,7 +95,8 @@ func (w *watcher) sawLog(op peer.GetLocal, reply peer.Reply, then func()) {
 		then()
 		return
 	}
-	if doc.Found && err == nil && log.SessionID != s.log.SessionID && w.commits.wentOn(op.Side, log) {
+	same := log.SessionID == s.log.SessionID && (log.SessionID != "" || log.Mark == s.log.Mark)
+	if doc.Found && err == nil && !same && w.commits.wentOn(op.Side, log) {
 		// Reached: the run before has written a checkpoint since this one began
 		s.log = log
 		w.commits.trail = checkpoint.NewTrail(log.History)
@@ -103,8 +104,9 @@ func (w *watcher) sawLog(op peer.GetLocal, reply peer.Reply, then func()) {
 		// for nothing without one of ours there.
 		w.commits.moved = w.commits.moved || log.SourceLastSeq.Before(w.commits.committed) ||
 			op.Side == peer.Source && w.commits.lone.counts
+		same = true
 	}
-	if !doc.Found || err != nil || log.SessionID != s.log.SessionID {
+	if !doc.Found || err != nil || !same {
 		// Reached: an idle run finds another database
 		w.commits.fail(failure(nil, "the checkpoint document on the %s database has changed", op.Side))
 		return

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/checkpoint"
 	"couchrelay/core/peer"
 )
 
@@ -39,6 +40,39 @@ func TestMadeAgainBeforeFirstCheckpoint(t *testing.T) {
 		w.begin()
 		if w.wantEnd(Completed, ""); w.uncovered(w.dbs[peer.Source].seq) != "" {
 			t.Errorf("the %s is made again, and not all comes", side)
+		}
+	}
+}
+
+// TestMadeAgainAndMarked: a database of a server that numbers its changes is made again under a run, and another job
+// with the same checkpoints writes as many logs to it as this run had written to the one before. So their revisions are
+// equal, and the new one would take the next checkpoint of this run.
+func TestMadeAgainAndMarked(t *testing.T) {
+	others := []checkpoint.Log{{Mark: "other"}, {Mark: "other", SessionID: "another", SourceLastSeq: `"1-opaque"`}}
+	for side := range peer.Side(2) {
+		for checkpoints, log := range others {
+			w := newWorld(t)
+			w.plan.Continuous = true
+			w.numbers()
+			w.fill(3)
+			w.begin()
+			for w.run.info.DocsWritten < 3 || w.dbs[peer.Source].local["four"].rev <= checkpoints {
+				w.proceed(first)
+			}
+			if one, two := w.logOn(peer.Source).Mark, w.logOn(peer.Target).Mark; one == "" || one == two {
+				t.Errorf("after %d checkpoints the logs have the marks %q and %q", checkpoints, one, two)
+			}
+			w.remake(side, w.dbs[side].start)
+			w.dbs[side].local["four"] = localDoc{1 + checkpoints, log.Encode(false)}
+			w.dbs[peer.Source].write("new", "1-a")
+			w.dbs[peer.Source].write("newer", "1-a")
+			w.dbs[peer.Source].write("newest", "1-a")
+			w.wantEnd(Crashed, fmt.Sprintf("checkpoint_commit_failure: the checkpoint document on the %s", side))
+			w.begin()
+			w.until(time.Minute)
+			if lacks := w.uncovered(w.dbs[peer.Source].seq); lacks != "" {
+				t.Errorf("the %s is made again after %d checkpoints, and %s does not come", side, checkpoints, lacks)
+			}
 		}
 	}
 }

@@ -18,9 +18,9 @@ func (o *opener) forgets(on peer.Side) bool {
 func (o *opener) resets() bool { return o.plan.Reset || o.anew }
 
 // marks reports whether a side is to have a log before it has a checkpoint: where no instance_start_time tells that a
-// database was deleted and made again, the log does. The new database has none, so its server does not take the first
-// checkpoint, which says what it replaces. A target that refuses the log has a run fail for its checkpoint, if at all.
-// A source that does counts as one that may only be read.
+// database was deleted and made again, the log does. The new database has none, or that of another run (see
+// checkpoint.Log.Mark), and the run looks before each checkpoint. A target that refuses the log has a run fail for its
+// checkpoint, if at all. A source that does counts as one that may only be read.
 func (o *opener) marks(on peer.Side) bool {
 	s := &o.sides[on]
 	return o.plan.UseCheckpoints && s.log.Empty() && s.logRev == "" && !s.tellsApart() && !o.declined[on]
@@ -32,11 +32,12 @@ func (o *opener) marks(on peer.Side) bool {
 // then; a side that refuses the log is located at once.
 func (o *opener) writeEmpty(on peer.Side, then func()) {
 	s := &o.sides[on]
-	op := peer.PutLocal{Side: on, ID: o.ids.Bases[0], Rev: s.logRev, Body: checkpoint.Log{}.Encode(false)}
+	empty := checkpoint.Log{Mark: o.commits.newSession()}
+	op := peer.PutLocal{Side: on, ID: o.ids.Bases[0], Rev: s.logRev, Body: empty.Encode(false)}
 	o.ask(op, func(reply peer.Reply) {
 		switch f := reply.Failure; {
 		case f == nil:
-			s.log, s.logRev = checkpoint.Log{}, reply.Result.(peer.LocalWritten).Rev
+			s.log, s.logRev = empty, reply.Result.(peer.LocalWritten).Rev
 			then()
 		case f.Kind == peer.Status && f.Status == 409 && !o.reread[on]:
 			// A request of an earlier run arrived late, or this one did and its answer was lost.

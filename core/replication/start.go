@@ -199,6 +199,9 @@ func (o *opener) takeLog(on peer.Side, version int, doc peer.Local) bool {
 		o.crash(Trouble{Error: "checkpoint_unreadable", Reason: reason})
 		return false
 	}
+	if version > 0 {
+		log.Mark = o.sides[on].log.Mark
+	}
 	o.sides[on].log = log
 	return true
 }

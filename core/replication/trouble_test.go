@@ -266,7 +266,7 @@ func TestCheckpointConflict(t *testing.T) {
 	w.wantEnd(Completed, "")
 	w.dbs[peer.Source].write("new", "1-a")
 	w.begin()
-	for w.run.info.DocsWritten < 3 {
+	for w.run.commits.step != writingTarget {
 		w.proceed(first)
 	}
 	w.dbs[peer.Source].local["four"] = localDoc{7, checkpoint.Log{SessionID: "other"}.Encode(false)}

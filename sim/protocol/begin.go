@@ -224,13 +224,15 @@ func (r opener) gotLog(op peer.GetLocal, reply peer.Reply) {
 	}
 	s.answered[op.ID] = true
 	if s.awaits(op.ID) {
-		s.confirmed, s.log = true, log{}
+		s.confirmed, s.log = true, log{mark: s.log.mark}
 		if !got.Found {
 			r.took(losesOlder)
 			s.found = r.base
 			return
 		}
+		mark := s.log.mark
 		s.log = r.readLog(got.Body)
+		s.log.mark = mark
 		return
 	}
 	switch {
@@ -264,6 +266,10 @@ func (r opener) prepareLog(op peer.PutLocal) error {
 		return breach(Logging, "it asks to %s, and has found revision %q of %q", op, s.rev, s.found)
 	case s.found == "" && len(put.entries) > 0:
 		return breach(Logging, "it has copied nothing, and writes %v to the %s", put.entries, op.Side)
+	case len(put.entries) == 0 && put.mark == "":
+		return breach(Logging, "it writes an empty log without a mark to the %s", op.Side)
+	case len(put.entries) > 0 && put.mark != s.log.mark:
+		return breach(Logging, "it writes a log with the mark %q over one with %q", put.mark, s.log.mark)
 	case r.marks(s, op):
 		r.took(marksDatabase)
 		return nil
@@ -306,6 +312,9 @@ func (r opener) preparedLog(op peer.PutLocal, reply peer.Reply) {
 		put := r.readLog(op.Body)
 		if s.discarded = r.discards() && len(put.entries) == 0; s.discarded {
 			s.log = log{}
+		}
+		if len(put.entries) == 0 {
+			s.log.mark = put.mark
 		}
 	case op.Side == peer.Source && refuses(f) && r.discards():
 		r.start.kept = true

@@ -88,7 +88,9 @@ func TestEmptyLogs(t *testing.T) {
 		c.finds(peer.Source, "")
 		c.finds(peer.Target, "")
 	}
-	empty := peer.PutLocal{Side: peer.Source, ID: "base", Body: []byte(`{"history":[]}`)}
+	empty := peer.PutLocal{Side: peer.Source, ID: "base", Body: []byte(`{"mark":"m","history":[]}`)}
+	unmarked := empty
+	unmarked.Body = []byte(`{"history":[]}`)
 	read := peer.ReadChanges{Since: "0", Limit: 10}
 	check(t, []conversation{
 		{"none", saves, func(c *talk) { found(c, "9"); c.asks(read) }, Beginning},
@@ -97,6 +99,7 @@ func TestEmptyLogs(t *testing.T) {
 			c.does(empty, peer.LocalWritten{Rev: "0-1"})
 			c.asks(read)
 		}, legal},
+		{"one without a mark", saves, func(c *talk) { found(c, "9"); c.asks(unmarked) }, Logging},
 		{"one that is refused", saves, func(c *talk) { found(c, "9"); c.fails(empty, 403); c.asks(read) }, legal},
 		{"one with checkpoints", saves, func(c *talk) {
 			found(c, "9")

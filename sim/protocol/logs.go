@@ -13,6 +13,7 @@ type log struct {
 	entries []entry // the checkpoint above the history, and those in it; none when there is no log
 	history []string
 	made    string // instance_start_time of the database that it was written for
+	mark    string // of the first log of the database
 	lone    *lone
 	head    head
 	// unfinished says that its writer had a list of revisions that it goes on trying to copy.
@@ -57,6 +58,7 @@ func readLog(body []byte) (l log) {
 		Session string            `json:"session_id"`
 		Seq     json.RawMessage   `json:"source_last_seq"`
 		Made    string            `json:"instance_start_time"`
+		Mark    string            `json:"mark"`
 		Lone    *lone             `json:"source_read_only"`
 		List    bool              `json:"unfinished"`
 		History []json.RawMessage `json:"history"`
@@ -67,7 +69,7 @@ func readLog(body []byte) (l log) {
 	if err := json.Unmarshal(body, &told); err != nil {
 		return log{fails: true}
 	}
-	l.made, l.lone, l.unfinished = told.Made, told.Lone, told.List
+	l.made, l.mark, l.lone, l.unfinished = told.Made, told.Mark, told.Lone, told.List
 	if told.Session != "" {
 		l.entries = append(l.entries, entry{told.Session, peer.Seq(told.Seq)})
 	}

@@ -234,12 +234,12 @@ func (r saver) covers(put *log) error {
 	return nil
 }
 
-// hasLooked judges whether a run knows that the logs which it is about to replace are still there, on servers that
-// compare no revisions.
+// hasLooked judges whether a run knows that the logs which it is about to replace are still there. That a server takes
+// one tells nothing: some compare no revisions, and those of a database that was made again may be equal.
 func (r saver) hasLooked() error {
 	for on, at := range r.start.sides {
 		keeps := r.start.alone && peer.Side(on) == peer.Source
-		if at.clustered && at.rev != "" && !r.save.looks[on] && !keeps {
+		if at.rev != "" && !r.save.looks[on] && !keeps {
 			return breach(Logging, "it writes a checkpoint, and has not looked at its log on the %s", peer.Side(on))
 		}
 	}
@@ -258,6 +258,8 @@ func (r saver) saysRight(op peer.PutLocal, at *side, put *log) error {
 	case string(put.head.Start) != string(r.start.since) || string(put.head.End) != string(newest.seq):
 		return breach(Logging, "it began at %s and has come to %s, and writes %s and %s",
 			r.start.since, newest.seq, put.head.Start, put.head.End)
+	case put.mark != at.log.mark:
+		return breach(Logging, "it writes a log with the mark %q over one with %q", put.mark, at.log.mark)
 	case known(at.start) && put.made != at.start:
 		return breach(Logging, "it writes a log for the database of %q to that of %q", put.made, at.start)
 	case op.Side == peer.Target && put.lone != nil && !r.start.alone:
@@ -349,7 +351,7 @@ func (r saver) gotLogAgain(op peer.GetLocal, got peer.Local) {
 	case (r.Reset || r.start.anew) && at.log.session() == "" && (l.session() != "" || open) &&
 		(p.session == "" || !l.has(p.session)):
 		s.foreign = true // it may be that of a backup
-	case at.log.session() == "" || l.has(at.log.session()) || at.own != "" && l.has(at.own) ||
+	case at.log.session() == "" && l.mark == at.log.mark || l.has(at.log.session()) || at.own != "" && l.has(at.own) ||
 		p.session != "" && l.has(p.session):
 		s.behind = at.log.session() != "" && !l.has(at.log.session())
 		if l.session() != at.log.session() {
