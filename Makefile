@@ -20,12 +20,14 @@ build: ## build bin/couchrelay
 build-fdb: ## build bin/couchrelay with FoundationDB support; needs FoundationDB's client package, 7.3 or newer
 	$(GO) build -tags fdb -o bin/ ./cmd/...
 
-test: lint test-go test-fdb sim integration test-dist ## all tests: lint, packages, simulations, servers that nobody here wrote, installation
+test: lint test-go sim ## all tests: lint, packages, simulations, servers that nobody here wrote, installation
+	$(MAKE) -j3 -Otarget test-fdb integration test-dist # together, since they mostly wait
 
-# Packages with goroutines run under the race detector; the core has none, which a test proves.
+# Packages with goroutines run under the race detector; the core has none, which a test proves. Tests of the command
+# mostly wait, so more of them run at once than there are cores.
 test-go:
 	$(GO) test ./core/... ./fuzz/... ./sim/conformance/...
-	$(GO) test -race -timeout 20m $$($(GO) list ./cmd/... ./adapters/... ./sim/fakefdb/... | grep -v /integration) # the longest first
+	$(GO) test -race -timeout 20m -parallel 4 $$($(GO) list ./cmd/... ./adapters/... ./sim/fakefdb/... | grep -v /integration) # the longest first
 
 # The FoundationDB adapter with the real Go bindings over a test double of the C client: its header, and an
 # archive without contents where the linker looks for the library.
@@ -35,7 +37,7 @@ FDBC_ENV := CGO_CFLAGS="-g -O2 -I$(FDBC)/include" CGO_LDFLAGS="-L$(FDBC_LIB)"
 
 test-fdb: $(FDBC_LIB)/libfdb_c.a ## the FoundationDB adapter over a test double; also on a real cluster when FDB_CLUSTER_FILE names one
 	$(FDBC_ENV) $(GO) test -race -tags fdb,fdbctest ./adapters/fdb/...
-	$(FDBC_ENV) $(GO) test -tags fdb,fdbctest ./cmd/couchrelay
+	$(FDBC_ENV) $(GO) test -tags fdb,fdbctest -parallel 6 ./cmd/couchrelay
 	$(FDBC_ENV) $(GO) test -tags fdb,fdbctest ./core/jobs -rapid.checks=30
 	$(BUGGIFY) $(FDBC_ENV) $(GO) test -tags fdb,fdbctest -skip '$(EXACT)' ./core/jobs
 	@if [ -n "$$FDB_CLUSTER_FILE" ]; then $(MAKE) test-fdb-real; else \

@@ -136,6 +136,7 @@ func TestChangesTakeEffect(t *testing.T) {
 // TestAdminsChange: an admin has rights as soon as it is set, its password is stored and shown nowhere, and the last
 // one stays.
 func TestAdminsChange(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	basic := func(name, password string) []string {
 		q := http.Request{Header: http.Header{}}

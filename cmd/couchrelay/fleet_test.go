@@ -319,6 +319,7 @@ func TestRolesOfNodes(t *testing.T) {
 
 // TestNamesakes: of two nodes with one name the younger takes another.
 func TestNamesakes(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t)
 	f.join("n", nil)
 	f.await("the first to be the elder", func() bool { return len(f.members()) == 1 })

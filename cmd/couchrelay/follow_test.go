@@ -25,6 +25,7 @@ func (b *sandbox) read(t *testing.T, path string) object {
 // TestFollow: documents in databases of another server, one of which has a name of its own, run here, and say there
 // what became of them. It goes on after a restart, and ends with its section.
 func TestFollow(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.stop()
 	r.fill(20)

@@ -14,6 +14,7 @@ import (
 // TestNumbersAreFresh: what this node's runs have copied is shown as soon as the target has it, though the store hears
 // of it seldom.
 func TestNumbersAreFresh(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.stop()
 	c := config.Default()

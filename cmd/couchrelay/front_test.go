@@ -31,6 +31,7 @@ func frontOf(t *testing.T, couchdb string, settings ...string) config.Config {
 
 // TestFront: one address is a CouchDB and the service, and its databases are named without a URL.
 func TestFront(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.stop()
 	r.start(frontOf(t, r.source.url, "couch_auth/url=none"))
@@ -57,6 +58,7 @@ func TestFront(t *testing.T) {
 // TestFrontLogin: the CouchDB of a front knows the users of both, and its databases are open to their jobs, though it
 // is on this machine. All else of the machine is for the jobs of its admins only.
 func TestFrontLogin(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.stop()
 	behind, err := url.Parse(r.source.url)

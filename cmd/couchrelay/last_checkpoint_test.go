@@ -13,6 +13,7 @@ import (
 // TestLastCheckpoint: a run whose job goes, or becomes another, writes a checkpoint first, so that whoever has the
 // replication next goes on from there.
 func TestLastCheckpoint(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(r *rig, rev, id string){
 		"deleted": func(r *rig, rev, _ string) { r.want(200, "DELETE", "x%2F_replicator/doc?rev="+rev, "") },
 		"edited": func(r *rig, rev, _ string) {

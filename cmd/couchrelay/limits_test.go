@@ -93,6 +93,7 @@ func TestLateBody(t *testing.T) {
 // TestLimitsOfTheServer: headers that are too long are refused, and connections that send none, or no further request,
 // are closed in time. These limits wait for the next start.
 func TestLimitsOfTheServer(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.stop()
 	c := config.Default()

@@ -67,6 +67,7 @@ const jobsOf = "couchdb_couch_replicator_jobs_"
 // TestMetrics: the numbers of a service are what has happened: a one-shot, refusals, crashes, a continuous job and its
 // deletion. After a restart counters begin anew, and gauges are true at once.
 func TestMetrics(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.fill(20)
 	strict := newValidator(t, r.target.url)
@@ -142,6 +143,7 @@ func freePort(t *testing.T) int {
 // TestReaderThatStandsStill: clients that ask for metrics again and again and read no answer keep nothing from going
 // on: jobs run, others get their metrics, and the service stops in time.
 func TestReaderThatStandsStill(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.fill(10)
 	at := strings.Trim(strings.TrimPrefix(r.url, "http://"), "/")

@@ -61,6 +61,7 @@ func TestOwnServerStays(t *testing.T) {
 // TestGatesOfRequests: an admin's request may go to the machine itself, and that of an ordinary user may not, whatever
 // user it names.
 func TestGatesOfRequests(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.stop()
 	c := config.Default()
@@ -84,6 +85,7 @@ func TestGatesOfRequests(t *testing.T) {
 // TestGatesOfTokens: a user whom a token makes an admin may have its jobs go to the machine itself as an admin of the
 // configuration may, by requests and by documents; a token without the role opens nothing.
 func TestGatesOfTokens(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.stop()
 	c := config.Default()

@@ -45,6 +45,7 @@ func (r *rig) replayed(path string) (eventlog.Report, string) {
 }
 
 func TestRecordedServiceDecidesTheSame(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	path := filepath.Join(t.TempDir(), "log")
 	r.recordTo(path)
@@ -90,6 +91,7 @@ func (d *fullDisk) Write(p []byte) (int, error) {
 func (*fullDisk) Close() error { return nil }
 
 func TestServiceOutlivesItsLog(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.stop()
 	r.record = eventlog.NewWriter(&fullDisk{2000}, "test", 0, slog.New(slog.NewTextHandler(r.log, nil)))

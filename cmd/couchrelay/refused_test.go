@@ -82,6 +82,7 @@ func (v *validator) bulk(w http.ResponseWriter, q *http.Request, to http.Handler
 // TestRefusedDocuments: of 60 documents the target refuses six, under each policy; when its validation function
 // is corrected, they arrive at the next demand.
 func TestRefusedDocuments(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.fill(60)
 	target := newValidator(t, r.target.url)

@@ -13,6 +13,7 @@ import (
 // TestMissingSecret: a job whose secret is missing crashes with an error that names it, and runs once it is there. Its
 // replication id is the same with another secret.
 func TestMissingSecret(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.stop()
 	c := config.Default()

@@ -57,6 +57,7 @@ func failingStore(t *testing.T) (db store, fail func()) {
 // TestStoreEnds: a service whose store has failed stops its runs with a checkpoint each, logs why, and ends
 // with an error, also if a signal came before it noticed the failure. Until then /_up answers 503.
 func TestStoreEnds(t *testing.T) {
+	t.Parallel()
 	for _, signalled := range []bool{false, true} {
 		r := &rig{t: t, log: &syncBuffer{}}
 		r.source, r.target = r.sandbox(), r.sandbox()

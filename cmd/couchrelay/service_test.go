@@ -14,6 +14,7 @@ import (
 )
 
 func TestDocumentRunsAndCompletes(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.fill(250)
 	r.want(201, "PUT", "_replicator/r", r.body(""))
@@ -35,6 +36,7 @@ func TestDocumentRunsAndCompletes(t *testing.T) {
 }
 
 func TestOneShotRequestWaits(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.fill(20)
 	answer := r.want(200, "POST", "_replicate", r.body(""))
@@ -53,6 +55,7 @@ func TestOneShotRequestWaits(t *testing.T) {
 }
 
 func TestContinuousAndCancel(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.fill(5)
 	answer := r.want(202, "POST", "_replicate", r.body(`,"continuous":true`))
@@ -114,6 +117,7 @@ func TestCancelledRequestIsAnswered(t *testing.T) {
 }
 
 func TestRestartGoesOn(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.fill(300)
 	r.want(201, "PUT", "_replicator/r", r.body(`,"continuous":true`))
@@ -129,6 +133,7 @@ func TestRestartGoesOn(t *testing.T) {
 }
 
 func TestDeletedDocumentStopsItsJob(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.fill(1)
 	answer := r.want(201, "PUT", "_replicator/r", r.body(`,"continuous":true`))
@@ -180,6 +185,7 @@ func TestListsPageAndFilter(t *testing.T) {
 
 // TestTroubleIsTold: every kind of trouble ends in a clear error, which shows no password.
 func TestTroubleIsTold(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.fill(1)
 	bad := func(h http.HandlerFunc) string {
