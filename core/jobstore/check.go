@@ -338,7 +338,7 @@ func (c *checking) expire(p *check.Page, key, _ []byte) {
 	var at int64
 	var id string
 	if c.k.Expire.Scan(key, &at, &id) != nil {
-		p.Report(key, "the row names no job")
+		p.Mend(key, "the row names no job", check.Mend{What: "remove the row", Clear: [][]byte{key}})
 		return
 	}
 	j, rec := c.load(p, id)

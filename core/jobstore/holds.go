@@ -136,13 +136,24 @@ func (k Keys) Hold(r kv.Reader, id string) (*Hold, error) {
 	if err != nil || row == nil {
 		return nil, err
 	}
-	return decodeHold(k.Held.Pack(id), row)
+	return k.decodeHold(k.Held.Pack(id), row)
 }
 
-func decodeHold(key, row []byte) (*Hold, error) {
+// decodeHold reads the row of a hold. What the hold stops is in its key: so it is in force, and can be lifted, whatever
+// can be read of its value. If each reader failed, nodes would accept no job at all.
+func (k Keys) decodeHold(key, row []byte) (*Hold, error) {
+	var id string
+	err := k.Held.Scan(key, &id)
+	kind, name, _ := strings.Cut(id, ":")
+	if err != nil || kind != "database" && kind != "server" {
+		return nil, fmt.Errorf("%w: hold %x", jobs.ErrCorrupt, key)
+	}
 	var e Hold
-	if err := json.Decode(row, &e); err != nil {
-		return nil, fmt.Errorf("%w: hold %x: %w", jobs.ErrCorrupt, key, err)
+	if json.Decode(row, &e) != nil {
+		e = Hold{Reason: "what is stored of this hold cannot be read: lift it, and make it again"}
+	}
+	if e.Database, e.Server = name, ""; kind == "server" {
+		e.Database, e.Server = "", name
 	}
 	return &e, nil
 }
@@ -155,7 +166,7 @@ func (k Keys) Holds(r kv.Reader) (list []Hold, err error) {
 		return nil, err
 	}
 	for _, row := range rows {
-		e, err := decodeHold(row.Key, row.Value)
+		e, err := k.decodeHold(row.Key, row.Value)
 		if err != nil {
 			return nil, err
 		}
