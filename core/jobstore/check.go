@@ -226,7 +226,7 @@ func (c *checking) lot(p *check.Page, j *jobs.Job, rec *Record) {
 		owner := string(p.Get(c.k.Claim.Pack(at.WaitsFor)))
 		_, other := c.load(p, owner)
 		wakes := other != nil && owner != j.ID && !other.State.Terminal() && other.RepID == at.WaitsFor && other.Awaited
-		if !wakes {
+		if !wakes && !p.Has(c.k.Lifted.Pack(j.Lot)) {
 			p.Report(key, fmt.Sprintf("job %q waits for replication %s, and %q will not wake it", j.ID, at.WaitsFor,
 				owner))
 		}

@@ -194,8 +194,9 @@ func holdOn(holds []Hold, r *Record) string {
 // its maintenance does not get all of them at once.
 const liftSpread = 60_000_000 // microseconds
 
-// release brings up to limit jobs of lifted holds back into the queue, each due at a moment of its own within
-// liftSpread, which follows from its id so that every attempt chooses it alike. It returns how many.
+// release brings up to limit jobs back into the queue that wait for a replication which is free by now, and those of
+// lifted holds, each of these due at a moment of its own within liftSpread, which follows from its id so that every
+// attempt chooses it alike. It returns how many.
 func (l lots) release(now instant.Time, limit int, without []string) (released int, err error) {
 	if limit <= 0 {
 		return 0, nil
@@ -218,11 +219,14 @@ func (l lots) release(now instant.Time, limit int, without []string) (released i
 	return released, nil
 }
 
-// releaseOf does that for the lifted hold of a row, which it removes with the last of its jobs.
+// releaseOf does that for the lifted hold of a row, which it removes with the last of its jobs, or for a replication.
 func (l lots) releaseOf(row []byte, now instant.Time, limit int, without []string) (released int, err error) {
 	var hold string
 	if err := l.s.Keys.Lifted.Scan(row, &hold); err != nil {
 		return 0, fmt.Errorf("%w: %w", jobs.ErrCorrupt, err)
+	}
+	if repID, is := strings.CutPrefix(hold, lotBehind); is {
+		return l.succeed(row, repID, without)
 	}
 	all, err := l.s.Keys.Jobs.InLot(l.tx, lotHeld+hold, "", limit+len(without))
 	if err != nil {
