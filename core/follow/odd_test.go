@@ -2,6 +2,7 @@ package follow_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -258,4 +259,29 @@ func TestUnreadableMirror(t *testing.T) {
 	mend()
 	w.settle(time.Minute)
 	w.expectBody("d", to(1))
+}
+
+// TestLeftOutIsNoStray: the state of a document that was left out is not written, and is no sign that the database was
+// put back.
+func TestLeftOutIsNoStray(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", to(0))
+	w.write("other", to(1))
+	k := w.start()
+	w.settle(10 * time.Second)
+	w.damage(w.rowsOf("d")["known"])
+	w.write("d", to(2))
+	w.settle(2 * time.Minute)
+	told := slices.Clone(k.notes)
+	told = slices.DeleteFunc(told, func(n follow.Note) bool { return n.What != "follow_unreadable" })
+	if len(told) != 1 || k.told("d") != 1 { // of the document, and not of the job, which can be read
+		t.Fatalf("operators are told %v", told)
+	}
+	w.complete("d")
+	w.complete("other")
+	w.settle(7 * time.Minute)
+	w.expect("other", "completed", "completed")
+	if k.noted("follow_reread") || w.remote("d")["_replication_state"] != nil {
+		t.Errorf("operators are told %v; the state is %v", k.notes, w.remote("d"))
+	}
 }
