@@ -285,3 +285,20 @@ func TestLeftOutIsNoStray(t *testing.T) {
 		t.Errorf("operators are told %v; the state is %v", k.notes, w.remote("d"))
 	}
 }
+
+// TestFoundAgain: a document that was left out and is read by a later run has no other run begin for its sake.
+func TestFoundAgain(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", to(0))
+	k := w.start()
+	w.settle(10 * time.Second)
+	w.damage(w.rowsOf("d")["known"])
+	w.write("d", to(2))
+	w.settle(15 * time.Minute)
+	w.expectBody("d", to(2))
+	before := w.runs
+	w.settle(time.Hour)
+	if k.told("d") != 1 || before != 2 || w.runs != before {
+		t.Errorf("there were %d runs, and then %d; %v", before, w.runs, k.notes)
+	}
+}

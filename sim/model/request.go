@@ -13,8 +13,9 @@ var (
 		{adds}, {addsOver}, {removes}, {retells}, {comesBack}, {comesBack, hurries}, {parks}, {hurries}, {updates},
 		{stops, updates}, {removes, adds}, {removes, addsOver}, {rewrites},
 	}
-	ofAccepts   = []path{{accepts, updates}, {holds}, {updates}}        // of a repetition, which tells when it was
-	ofPromotes  = []path{{promotes}, {comesBack}, {retells}, {updates}} // the latter of a job that others wait for
+	ofAccepts = []path{{accepts, updates}, {holds}, {updates}} // of a repetition, which tells when it was
+	// ofPromotes end with what a job has that others wait for: it is told of them.
+	ofPromotes  = []path{{promotes}, {comesBack}, {retells}, {updates}, {promotes, retells}}
 	ofExpiry    = []path{{expires}}
 	ofSweeps    = []path{{removes}, {labels}}
 	ofReports   = []path{{updates}, {absolves, updates}}

@@ -129,7 +129,7 @@ func (m *Model) promotes(c *Commit, w *writing, q node.Promote) error {
 	latest := int64(0) // of the waits that end because they are over
 	moved := 0
 	for _, ch := range w.changes {
-		if t := ch.path.last(); t == retells || t == updates { // it learns that others wait for its replication
+		if t := ch.path[0]; t == retells || t == updates { // it learns that others wait for its replication
 			continue
 		}
 		moved++
