@@ -64,7 +64,7 @@ func TestListWithout(t *testing.T) {
 	}
 }
 
-// fourJobs is a queue of the jobs a to d, which wait in that order or are ready. They have no data, and so one row each.
+// fourJobs is a queue of the jobs a to d, which wait in that order or are ready. Without data they have one row each.
 func fourJobs(t *testing.T, wait bool) (kv.Database, *Queue) {
 	db, root := newStore(t)
 	q := New(KeysBelow(root, "kind"))

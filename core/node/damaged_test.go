@@ -90,10 +90,15 @@ func TestDamagedRowsAreTold(t *testing.T) {
 // TestUnreadableResume: of the jobs of an accept that the node never heard of one cannot be read. The others run, and
 // the node goes on to take jobs; the one runs once it is put right.
 func TestUnreadableResume(t *testing.T) {
+	for _, some := range []int{1, 3} {
+		unreadableResume(t, some)
+	}
+}
+
+func unreadableResume(t *testing.T, some int) {
 	w := newWorld(t)
 	n := w.start("n1", nil)
 	w.pass(time.Second)
-	const some = 3
 	w.putMany(some, true)
 	var taken []string
 	w.do(func(tx kv.Tx) error {
