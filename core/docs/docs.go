@@ -187,7 +187,7 @@ func (s *Store) Open(tx kv.Tx, name string) (*Database, error) {
 	}
 	db := &Database{Name: name, tx: tx, store: s}
 	if err := describe(db, value); err != nil {
-		return nil, fmt.Errorf("database %q: %w", name, err)
+		return nil, fmt.Errorf("%w: database %q: %w", errMalformed, name, err)
 	}
 	db.instance = s.instances.Sub(db.Instance)
 	return db, nil

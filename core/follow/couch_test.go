@@ -25,6 +25,7 @@ type couch struct {
 	page     int               // rows in an answer at most; 0 for as many as are asked for
 	// losersFirst names the leaves of a document that lose before the one that wins, as PouchDB may.
 	losersFirst bool
+	counts      bool // it tells how many changes follow
 	clustered   bool // sequences are those of a cluster
 }
 
@@ -172,6 +173,8 @@ func (c *couch) changes(op peer.ReadChanges) peer.Changes {
 			got.Pending = int64(len(got.Rows) - n)
 		}
 		got.Rows, got.LastSeq = got.Rows[:n], got.Rows[n-1].Seq
+	} else if c.counts {
+		got.Pending = 0
 	}
 	return got
 }

@@ -460,7 +460,7 @@ func (in *inward) applied(q Apply, got Applied) {
 
 func (in *inward) swept(q Sweep, got Swept) {
 	in.asking = false
-	if q.Odd && got.After != q.After {
+	if q.Odd && !got.Whole {
 		in.run.leave(got.After)
 	}
 	in.left, in.run.job.Reconciling = leftover{after: got.After, unread: got.Unread}, !got.Whole

@@ -129,7 +129,7 @@ func (q Apply) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
 		s.Keys.put(tx, q.ID, q.Docs[0].ID, leftOut)
 		data.Missing = true
 	} else if done, due, err = s.apply(tx, q, data, now); err != nil {
-		return nil, ofDoc("", err)
+		return nil, err
 	}
 	if done == len(q.Docs) {
 		data.Since, data.Last, data.Goal, data.Behind = q.Since, q.Last, q.Goal, q.Behind
@@ -155,11 +155,11 @@ func (s *Store) apply(tx kv.Tx, q Apply, data *Job, now instant.Time) (done int,
 	}
 	a := applying{tx: tx, s: s, job: q.ID, epoch: data.Epoch, db: db}
 	if err := a.take(q.Docs); err != nil {
-		return 0, false, err
+		return 0, false, ofDoc("", err)
 	}
 	n, err := jobstore.Mirror(s.Relay, tx, db, a.writes, now)
 	if err != nil {
-		return 0, false, err
+		return 0, false, ofDoc("", err)
 	}
 	done = len(q.Docs)
 	if n < len(a.writes) {
@@ -396,7 +396,11 @@ func (q Sweep) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
 		return nil, err
 	}
 	was := *data
-	swept, err := q.sweep(tx, s, data, now)
+	db, err := s.mirror(tx, q.ID)
+	if err != nil {
+		return nil, err
+	}
+	swept, err := q.sweep(tx, s, db, data, now)
 	if err != nil {
 		return nil, ofDoc("", err)
 	}
@@ -406,11 +410,9 @@ func (q Sweep) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
 	return swept, err
 }
 
-func (q Sweep) sweep(tx kv.Tx, s *Store, data *Job, now instant.Time) (swept Swept, err error) {
-	db, err := s.mirror(tx, q.ID)
-	if err != nil {
-		return swept, err
-	}
+func (q Sweep) sweep(
+	tx kv.Tx, s *Store, db *docs.Database, data *Job, now instant.Time,
+) (swept Swept, err error) {
 	all := s.Keys.Rows.Sub(q.ID, "doc")
 	at := all.Range()
 	if q.After != "" {

@@ -70,7 +70,7 @@ func (a *ask) avoid(w *Worker, e Answer) {
 	case Sent:
 		leave = func() { q.Without = append(slices.Clone(q.Without), odd); a.req = q }
 	}
-	if odd == "" || odd != a.odd {
+	if odd != a.odd {
 		a.odd, a.misses = odd, 0
 	}
 	if a.misses++; odd != "" && a.misses >= maxOdd {

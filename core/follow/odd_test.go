@@ -2,12 +2,15 @@ package follow_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"couchrelay/core/docs"
+	"couchrelay/core/follow"
 	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
 )
 
 // rowsOf are rows of a document: what is known of it, its record in the mirror, and the record of its job.
@@ -164,5 +167,138 @@ func TestUnreadableLeftover(t *testing.T) {
 		if state, _ := w.job("d4"); state != "" {
 			t.Errorf("damaged %s: it is %s in the end; %v", at, state, k.notes)
 		}
+	}
+}
+
+// TestTwoUnreadableStates: rows of two documents cannot be read, before their states are read or after these were
+// written, when the server goes away for a while. The states of all others are written back, also later ones.
+func TestTwoUnreadableStates(t *testing.T) {
+	for _, at := range []string{"known", "mirror", "sent"} {
+		w := newWorld(t)
+		for i := range 5 {
+			w.write(fmt.Sprint("d", i), to(i))
+		}
+		w.start()
+		w.settle(10 * time.Second)
+		for i := range 5 {
+			w.complete(fmt.Sprint("d", i))
+		}
+		damage := func(row string) {
+			w.damage(w.rowsOf("d1")[row])
+			w.damage(w.rowsOf("d3")[row])
+		}
+		if at != "sent" {
+			damage(at)
+		}
+		there := w.couch
+		w.asked = func(q follow.Request) {
+			if _, sent := q.(follow.Sent); sent && at == "sent" {
+				w.asked, w.couch = nil, nil
+				damage("known")
+			}
+		}
+		w.settle(5 * time.Minute)
+		w.couch = there
+		w.settle(10 * time.Minute)
+		for _, id := range []string{"d0", "d2", "d4"} {
+			w.expect(id, "completed", "completed")
+		}
+		w.write("late", to(100))
+		w.settle(time.Minute)
+		w.complete("late")
+		w.settle(2 * time.Minute)
+		w.expect("late", "completed", "completed")
+	}
+}
+
+// TestPartsOfPage: changes are applied in parts while one of them cannot be read, and each part says how many follow.
+// The last one alone has come to the end.
+func TestPartsOfPage(t *testing.T) {
+	w := newWorld(t)
+	w.couch.counts = true
+	const docs = 9
+	put := func(from int) {
+		for i := range docs {
+			w.write(fmt.Sprint("d", i), to(from+i))
+		}
+	}
+	put(0)
+	w.start()
+	w.settle(10 * time.Second)
+	w.damage(w.rowsOf("d4")["mirror"])
+	parts := 0
+	w.done = func(q follow.Request) bool {
+		if q, is := q.(follow.Apply); is && len(q.Docs) > 0 {
+			parts++
+			last := q.Docs[len(q.Docs)-1].ID
+			if behind := docs - 1 - int(last[1]-'0'); q.AtEnd != (behind == 0) || q.Behind != int64(behind) {
+				t.Errorf("up to %s: at the end %t, behind %d", last, q.AtEnd, q.Behind)
+			}
+		}
+		return false
+	}
+	put(50)
+	w.settle(2 * time.Minute)
+	if parts < 3 {
+		t.Errorf("%d parts", parts)
+	}
+}
+
+// TestUnreadableMirror: while the mirror itself cannot be read, operators are told of that. No document is left out.
+func TestUnreadableMirror(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", to(0))
+	k := w.start()
+	w.settle(10 * time.Second)
+	mend := w.damage(append(docs.Named(w.relay.Keys.Docs).Begin, tuple.Pack(mirror)...))
+	w.write("d", to(1))
+	w.settle(5 * time.Minute)
+	if !k.noted("follow_unreadable") || k.told("d") > 0 {
+		t.Errorf("operators are told of %v", k.notes)
+	}
+	mend()
+	w.settle(time.Minute)
+	w.expectBody("d", to(1))
+}
+
+// TestLeftOutIsNoStray: the state of a document that was left out is not written, and is no sign that the database was
+// put back.
+func TestLeftOutIsNoStray(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", to(0))
+	w.write("other", to(1))
+	k := w.start()
+	w.settle(10 * time.Second)
+	w.damage(w.rowsOf("d")["known"])
+	w.write("d", to(2))
+	w.settle(2 * time.Minute)
+	told := slices.Clone(k.notes)
+	told = slices.DeleteFunc(told, func(n follow.Note) bool { return n.What != "follow_unreadable" })
+	if len(told) != 1 || k.told("d") != 1 { // of the document, and not of the job, which can be read
+		t.Fatalf("operators are told %v", told)
+	}
+	w.complete("d")
+	w.complete("other")
+	w.settle(7 * time.Minute)
+	w.expect("other", "completed", "completed")
+	if k.noted("follow_reread") || w.remote("d")["_replication_state"] != nil {
+		t.Errorf("operators are told %v; the state is %v", k.notes, w.remote("d"))
+	}
+}
+
+// TestFoundAgain: a document that was left out and is read by a later run has no other run begin for its sake.
+func TestFoundAgain(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", to(0))
+	k := w.start()
+	w.settle(10 * time.Second)
+	w.damage(w.rowsOf("d")["known"])
+	w.write("d", to(2))
+	w.settle(15 * time.Minute)
+	w.expectBody("d", to(2))
+	before := w.runs
+	w.settle(time.Hour)
+	if k.told("d") != 1 || before != 2 || w.runs != before {
+		t.Errorf("there were %d runs, and then %d; %v", before, w.runs, k.notes)
 	}
 }

@@ -290,7 +290,7 @@ func (w *Worker) answer(e Answer) {
 		return
 	}
 	if e.Outcome == StoreDown {
-		if w.passOver(e) {
+		if !e.Part && w.passOver(e) {
 			a.fails = 0
 		}
 		if e.Unreadable != "" && a.run != nil && w.draining {

@@ -163,11 +163,12 @@ func (c *checking) runs(p *check.Page, j *Job) {
 			{Key: lease, Value: []byte{leaseExpired}}}})
 }
 
-// index judges a row of a list: it must be one of the job that it names.
+// index judges a row of a list: it must be one of the job that it names. One that names none goes, too: while it is
+// there, each request that comes to it fails, on all nodes.
 func (c *checking) index(p *check.Page, key, _ []byte) {
 	id, known := c.idOf(key)
 	if !known {
-		p.Report(key, "the row names no job")
+		p.Mend(key, "the row names no job", check.Mend{What: "remove the row", Clear: [][]byte{key}})
 		return
 	}
 	j := HeaderOf(p, c.q.Keys, id)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"couchrelay/core/instant"
 	"couchrelay/core/kv"
 )
 
@@ -59,6 +60,75 @@ func TestListWithout(t *testing.T) {
 					return true, nil
 				}
 			})
+		}
+	}
+}
+
+// fourJobs is a queue of the jobs a to d, which wait in that order or are ready. Without data they have one row each.
+func fourJobs(t *testing.T, wait bool) (kv.Database, *Queue) {
+	db, root := newStore(t)
+	q := New(KeysBelow(root, "kind"))
+	for i, id := range []string{"a", "b", "c", "d"} {
+		s := Schedule{}
+		if wait {
+			s.Due = instant.Time(1 + i)
+		}
+		must(t, db, func(tx kv.Tx) (bool, error) { return true, q.Add(tx, id, s, nil) })
+	}
+	return db, q
+}
+
+// TestListFromWithout: a list that begins with a job that cannot be read has it, and no more jobs than it may.
+func TestListFromWithout(t *testing.T) {
+	const all = "abcd"
+	for i, odd := range strings.Split(all, "") {
+		db, q := fourJobs(t, false)
+		must(t, db, func(tx kv.Tx) (bool, error) { tx.Set(q.Keys.Job.Pack(odd), []byte{0xff}); return true, nil })
+		for limit := 1; limit < 5; limit++ {
+			for _, begin := range []int{0, i} {
+				list := must(t, db, func(tx kv.Tx) ([]*Job, error) {
+					return q.List(tx, Page{From: all[begin : begin+1], Limit: limit, Without: []string{odd}})
+				})
+				var ids string
+				for _, j := range list {
+					ids += j.ID
+				}
+				if want := all[begin:min(begin+limit, 4)]; ids != want {
+					t.Errorf("without %s, limit %d: %q, want %q", odd, limit, ids, want)
+				}
+			}
+		}
+	}
+}
+
+// TestMovesWithout: jobs that cannot be read keep no others from being moved, however few are moved at once.
+func TestMovesWithout(t *testing.T) {
+	odd := []string{"a", "b"}
+	db, q := fourJobs(t, true)
+	for want := 1; want >= 0; want-- { // d is not due
+		moved := must(t, db, func(tx kv.Tx) (n int, err error) {
+			n, _, err = q.Promote(tx, 3, 1, odd...)
+			return n, err
+		})
+		if moved != want {
+			t.Errorf("%d jobs are made ready, want %d", moved, want)
+		}
+	}
+	db, q = fourJobs(t, true)
+	for want := 1; want >= 0; want-- { // a is not beyond
+		if moved := must(t, db, func(tx kv.Tx) (int, error) { return q.Recall(tx, 1, 1, "c", "d") }); moved != want {
+			t.Errorf("%d jobs are recalled, want %d", moved, want)
+		}
+	}
+	db, q = fourJobs(t, false)
+	register(t, db, q, "w")
+	must(t, db, accept(q, "w", 1, 4))
+	for _, without := range [][]string{odd, odd, odd, nil} {
+		done := must(t, db, func(tx kv.Tx) (bool, error) { return q.Expire(tx, "w", nil, 1, without...) })
+		leases := must(t, db, func(tx kv.Tx) ([]Lease, error) { return q.Leases(tx) })
+		owned := must(t, db, func(tx kv.Tx) ([]Held, error) { return q.Owned(tx, "w") })
+		if len(leases) != 1 || len(owned) < 1 || done != (len(owned) == 2 && without != nil) {
+			t.Errorf("without %v: done %t, and there are %d leases and %d jobs", without, done, len(leases), len(owned))
 		}
 	}
 }

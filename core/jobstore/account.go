@@ -437,6 +437,10 @@ func auditWaiting(s *Store, r kv.Reader, jobID string, rec *Record) error {
 	if err != nil {
 		return err
 	}
+	free, err := r.Get(s.Keys.Lifted.Pack(lotBehind + rec.WaitsFor))
+	if err != nil || free != nil {
+		return err
+	}
 	if other == nil || owner == jobID || other.State.Terminal() || other.RepID != rec.WaitsFor || !other.Awaited {
 		return fmt.Errorf("%w: job %q waits for %s, and %q will not wake it",
 			jobs.ErrCorrupt, jobID, rec.WaitsFor, owner)

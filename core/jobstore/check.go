@@ -226,7 +226,7 @@ func (c *checking) lot(p *check.Page, j *jobs.Job, rec *Record) {
 		owner := string(p.Get(c.k.Claim.Pack(at.WaitsFor)))
 		_, other := c.load(p, owner)
 		wakes := other != nil && owner != j.ID && !other.State.Terminal() && other.RepID == at.WaitsFor && other.Awaited
-		if !wakes {
+		if !wakes && !p.Has(c.k.Lifted.Pack(j.Lot)) {
 			p.Report(key, fmt.Sprintf("job %q waits for replication %s, and %q will not wake it", j.ID, at.WaitsFor,
 				owner))
 		}
@@ -338,7 +338,7 @@ func (c *checking) expire(p *check.Page, key, _ []byte) {
 	var at int64
 	var id string
 	if c.k.Expire.Scan(key, &at, &id) != nil {
-		p.Report(key, "the row names no job")
+		p.Mend(key, "the row names no job", check.Mend{What: "remove the row", Clear: [][]byte{key}})
 		return
 	}
 	j, rec := c.load(p, id)

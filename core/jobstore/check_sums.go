@@ -194,7 +194,7 @@ func (c *checking) hold(p *check.Page, key, value []byte) {
 func (c *checking) lifted(p *check.Page, key, _ []byte) {
 	var id string
 	if c.k.Lifted.Scan(key, &id) != nil {
-		p.Report(key, "the row names no hold")
+		p.Mend(key, "the row names no hold", check.Mend{What: "remove the row", Clear: [][]byte{key}})
 	} else if p.Has(c.k.Held.Pack(id)) {
 		p.Mend(key, "the hold is in force and lifted at once",
 			check.Mend{What: "keep the hold in force", Clear: [][]byte{key}})

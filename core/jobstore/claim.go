@@ -2,6 +2,7 @@ package jobstore
 
 import (
 	"fmt"
+	"slices"
 
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
@@ -158,15 +159,47 @@ func (l lots) await(repID string) error {
 	return l.save(j, rec)
 }
 
-// handOver gives the right to a replication that no job has any more to one that waits for it, if one does, and
-// brings that job back into the queue. So the jobs with one replication have it one after the other, and a job
-// that is removed before it runs hands it on.
+// handOver notes that a replication is free for which jobs wait, so that the next Promote gives it to one of them. It
+// reads none of these: one that cannot be read would keep this job from its end.
 func (l lots) handOver(repID string) error {
 	waiting, err := l.s.Keys.Jobs.InLot(l.tx, lotBehind+repID, "", 1)
-	if err != nil || len(waiting) == 0 {
-		return err
+	if err == nil && len(waiting) > 0 {
+		l.tx.Set(l.s.Keys.Lifted.Pack(lotBehind+repID), nil)
 	}
-	return l.handTo(repID, waiting[0])
+	return err
+}
+
+// succeed gives the right to a replication that no job had to one that waits for it, and brings that job back into the
+// queue. So the jobs with one replication have it one after the other, and one that is removed before it runs hands it
+// on. One that came first in the meantime keeps it, and hands it on, too. Without a job that can be read the row stays;
+// else it goes, and counts as a job that is moved, so that the next ones do not wait for another poll.
+func (l lots) succeed(row []byte, repID string, without []string) (moved int, err error) {
+	odd := func(id string) bool { return slices.Contains(without, id) }
+	waiting, err := l.s.Keys.Jobs.InLot(l.tx, lotBehind+repID, "", 1+len(without))
+	if err != nil {
+		return 0, err
+	}
+	owner, err := l.s.JobOf(l.tx, repID)
+	if err != nil || odd(owner) {
+		return 0, err
+	}
+	other, err := l.s.claimedBy(l.tx, "", repID)
+	if err != nil {
+		return 0, jobs.OfJob(owner, err)
+	}
+	heir := slices.IndexFunc(waiting, func(id string) bool { return !odd(id) })
+	switch {
+	case len(waiting) == 0:
+	case other != nil:
+		// Reached: another job has the replication before those that waited for it
+		err = jobs.OfJob(owner, l.await(repID))
+	case heir < 0:
+		return 0, nil
+	default:
+		err = jobs.OfJob(waiting[heir], l.handTo(repID, waiting[heir]))
+	}
+	l.tx.Clear(row)
+	return 1, err
 }
 
 // handTo gives it to this job, which waits for it.

@@ -39,8 +39,8 @@ func Discard(tx kv.Tx, s *Store, jobID string) error {
 // maxHeirs bounds the jobs among which those are looked for that wait for a job that is gone.
 const maxHeirs = 10_000
 
-// passOn gives the right to a replication that a job has to one that waits for it and can be read. Its record would
-// have said which replication that is.
+// passOn gives up the right to a replication that a job has, if others wait for it. Its record would have said which
+// replication that is.
 func (l lots) passOn(jobID string) error {
 	parked := l.s.Keys.Jobs.Parked
 	waiting := kv.Range{Begin: parked.Pack(lotBehind), End: parked.Pack(lotBehind + "\xff")}
@@ -61,8 +61,7 @@ func (l lots) passOn(jobID string) error {
 		if string(owner) != jobID {
 			continue
 		}
-		err = jobs.OfJob(id, l.handTo(repID, id))
-		if _, unreadable := errors.AsType[*jobs.UnreadableError](err); err != nil && !unreadable {
+		if err := l.handOver(repID); err != nil {
 			return err
 		}
 	}

@@ -93,6 +93,7 @@ func TestDiscardBeforeUnreadable(t *testing.T) {
 		})
 	}
 	b.do1(func(tx kv.Tx) error { return Discard(tx, b.s, jobID("a")) })
+	b.do1(func(tx kv.Tx) error { _, _, err := b.s.Promote(tx, b.now, 5, jobID("b")); return err })
 	b.do1(func(tx kv.Tx) error {
 		got, err := b.s.Accept(tx, "w", "node1", jobs.Demand{Batch: 1, Max: 5}, b.now)
 		if len(got.Work) != 1 || got.Work[0].JobID != jobID("c") || !got.Work[0].Claimed {

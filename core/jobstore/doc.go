@@ -17,7 +17,8 @@
 //	("expire", time, job id) finished jobs of requests, by the time when they are forgotten
 //	("dropped", instance)    deleted databases whose jobs are still to be removed, and how far that is
 //	("hold", id)             JSON of Hold
-//	("lifted", id)           a hold that was lifted and whose jobs have still to come back
+//	("lifted", id)           a hold that was lifted and whose jobs have still to come back, or the lot of jobs that
+//	                         wait for a replication which is free
 //	("index", group, field, value, job id)
 //	                         jobs by their labels, for lists; see type marks
 //	("tally", instance, group, field, value)

@@ -136,13 +136,24 @@ func (k Keys) Hold(r kv.Reader, id string) (*Hold, error) {
 	if err != nil || row == nil {
 		return nil, err
 	}
-	return decodeHold(k.Held.Pack(id), row)
+	return k.decodeHold(k.Held.Pack(id), row)
 }
 
-func decodeHold(key, row []byte) (*Hold, error) {
+// decodeHold reads the row of a hold. What the hold stops is in its key: so it is in force, and can be lifted, whatever
+// can be read of its value. If each reader failed, nodes would accept no job at all.
+func (k Keys) decodeHold(key, row []byte) (*Hold, error) {
+	var id string
+	err := k.Held.Scan(key, &id)
+	kind, name, _ := strings.Cut(id, ":")
+	if err != nil || kind != "database" && kind != "server" {
+		return nil, fmt.Errorf("%w: hold %x", jobs.ErrCorrupt, key)
+	}
 	var e Hold
-	if err := json.Decode(row, &e); err != nil {
-		return nil, fmt.Errorf("%w: hold %x: %w", jobs.ErrCorrupt, key, err)
+	if json.Decode(row, &e) != nil {
+		e = Hold{Reason: "what is stored of this hold cannot be read: lift it, and make it again"}
+	}
+	if e.Database, e.Server = name, ""; kind == "server" {
+		e.Database, e.Server = "", name
 	}
 	return &e, nil
 }
@@ -155,7 +166,7 @@ func (k Keys) Holds(r kv.Reader) (list []Hold, err error) {
 		return nil, err
 	}
 	for _, row := range rows {
-		e, err := decodeHold(row.Key, row.Value)
+		e, err := k.decodeHold(row.Key, row.Value)
 		if err != nil {
 			return nil, err
 		}
@@ -183,8 +194,9 @@ func holdOn(holds []Hold, r *Record) string {
 // its maintenance does not get all of them at once.
 const liftSpread = 60_000_000 // microseconds
 
-// release brings up to limit jobs of lifted holds back into the queue, each due at a moment of its own within
-// liftSpread, which follows from its id so that every attempt chooses it alike. It returns how many.
+// release brings up to limit jobs back into the queue that wait for a replication which is free by now, and those of
+// lifted holds, each of these due at a moment of its own within liftSpread, which follows from its id so that every
+// attempt chooses it alike. It returns how many.
 func (l lots) release(now instant.Time, limit int, without []string) (released int, err error) {
 	if limit <= 0 {
 		return 0, nil
@@ -207,11 +219,14 @@ func (l lots) release(now instant.Time, limit int, without []string) (released i
 	return released, nil
 }
 
-// releaseOf does that for the lifted hold of a row, which it removes with the last of its jobs.
+// releaseOf does that for the lifted hold of a row, which it removes with the last of its jobs, or for a replication.
 func (l lots) releaseOf(row []byte, now instant.Time, limit int, without []string) (released int, err error) {
 	var hold string
 	if err := l.s.Keys.Lifted.Scan(row, &hold); err != nil {
 		return 0, fmt.Errorf("%w: %w", jobs.ErrCorrupt, err)
+	}
+	if repID, is := strings.CutPrefix(hold, lotBehind); is {
+		return l.succeed(row, repID, without)
 	}
 	all, err := l.s.Keys.Jobs.InLot(l.tx, lotHeld+hold, "", limit+len(without))
 	if err != nil {

@@ -6,10 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 	"couchrelay/core/replication"
 	"couchrelay/core/schedule"
 	"couchrelay/core/spec"
+	"couchrelay/sim/fakefdb"
 )
 
 func newWaitingBench(t *testing.T) *bench {
@@ -23,6 +25,13 @@ func (b *bench) complete(w Work) {
 	b.do(func(tx kv.Tx) error {
 		return b.s.Owned(tx, w.JobID, w.Lock, b.now).Complete(replication.End{}, Turn{Place: w.Place})
 	})
+}
+
+// promote has jobs come back.
+func (b *bench) promote(without ...string) (moved int) {
+	b.t.Helper()
+	b.do(func(tx kv.Tx) (err error) { moved, _, err = b.s.Promote(tx, b.now, 10, without...); return err })
+	return moved
 }
 
 func (b *bench) standBy(w Work, repID string, turn Turn) {
@@ -62,6 +71,7 @@ func TestDuplicatesWait(t *testing.T) {
 				t.Fatalf("accepted %v", ids)
 			}
 			end(b, w)
+			b.promote()
 			if name == "another replication" {
 				b.pause(jobID("one")) // which is ready, too
 			}
@@ -70,6 +80,7 @@ func TestDuplicatesWait(t *testing.T) {
 				t.Fatalf("next is %s, claimed %v", next.JobID, next.Claimed)
 			}
 			b.complete(next)
+			b.promote()
 			if last := b.accept(); last.JobID != jobID("two") || !last.Claimed {
 				t.Errorf("last is %s, claimed %v", last.JobID, last.Claimed)
 			}
@@ -85,7 +96,9 @@ func TestHeirIsRemoved(t *testing.T) {
 	b.put("two", simple, admin)
 	b.put("three", simple, admin)
 	b.put("one", `{"_deleted":true}`, admin)
+	b.promote()
 	b.put("three", `{"_deleted":true}`, admin)
+	b.promote()
 	if w := b.accept(); w.JobID != jobID("two") {
 		t.Errorf("accepted %s", w.JobID)
 	}
@@ -108,6 +121,7 @@ func TestPausedDuplicate(t *testing.T) {
 		t.Fatalf("it is %s: %+v", v.State, v.History[0])
 	}
 	b.complete(w)
+	b.promote()
 	b.accept()
 }
 
@@ -142,6 +156,7 @@ func TestPlaceOfDuplicate(t *testing.T) {
 				t.Errorf("its account paid %d", paid)
 			}
 			b.complete(one)
+			b.promote()
 			if got := b.accept(); got.JobID != two.JobID || got.Place != two.Place {
 				t.Errorf("%s stood at %+v, and %s runs from %+v", two.JobID, two.Place, got.JobID, got.Place)
 			}
@@ -178,7 +193,78 @@ func TestEditKeepsTheReplication(t *testing.T) {
 		t.Fatalf("accepted %s, claimed %v", w.JobID, w.Claimed)
 	}
 	b.complete(w)
+	b.promote()
 	if w := b.accept(); w.JobID != jobID("two") {
 		t.Errorf("accepted %s", w.JobID)
+	}
+}
+
+// TestUnreadableHeir: a job ends, or is deleted, though one that waits for its replication cannot be read. The next one
+// that can be read has it then, and the other once it is put right. One that came in between has it first.
+func TestUnreadableHeir(t *testing.T) {
+	for _, deleted := range []bool{false, true} {
+		b := newWaitingBench(t)
+		set := func(value []byte) (was []byte) {
+			key := b.s.Keys.Jobs.Job.Pack(jobID("odd"), 0)
+			b.do1(func(tx kv.Tx) (err error) { was, err = tx.Get(key); tx.Set(key, value); return err })
+			return was
+		}
+		promote := func(without ...string) error {
+			return kv.Do(t.Context(), b.db, func(tx kv.Tx) error {
+				_, _, err := b.s.Promote(tx, b.now, 9, without...)
+				return err
+			})
+		}
+		start := func(id string) (w Work) {
+			t.Helper()
+			b.do1(func(tx kv.Tx) error {
+				b.batch++
+				got, err := b.s.Accept(tx, "w", "node1", jobs.Demand{Batch: b.batch, Max: 5}, b.now)
+				if err == nil && (len(got.Work) != 1 || got.Work[0].JobID != jobID(id) || !got.Work[0].Claimed) {
+					t.Fatalf("accepted %v, want %s", got.Work, id)
+				}
+				w = got.Work[0]
+				return err
+			})
+			return w
+		}
+		write := func(id, body string) {
+			if err := b.writeTo("_replicator", id, body, admin); err != nil {
+				t.Fatal(err)
+			}
+		}
+		end := func(w Work) {
+			if deleted {
+				write(w.Record.DocID, `{"_deleted":true}`)
+				return
+			}
+			b.do1(func(tx kv.Tx) error {
+				return b.s.Owned(tx, w.JobID, w.Lock, b.now).Complete(replication.End{}, Turn{Place: w.Place})
+			})
+		}
+		b.put("first", simple, admin)
+		w := start("first")
+		b.put("odd", simple, admin)
+		b.put("other", simple, admin)
+		was := set([]byte(fakefdb.Unreadable))
+		end(w)
+		if e, is := errors.AsType[*jobs.UnreadableError](promote()); !is || e.Job != jobID("odd") {
+			t.Errorf("deleted %t: told of %v", deleted, e)
+		}
+		if err := promote(jobID("odd")); err != nil {
+			t.Fatal(err)
+		}
+		end(start("other"))
+		b.do1(func(tx kv.Tx) error { _, _, err := b.s.Promote(tx, b.now, 9, jobID("odd")); return err })
+		write("late", simple)
+		w = start("late")
+		set(was)
+		b.promote()
+		b.put("yet another", simple, admin)
+		end(w)
+		b.promote()
+		end(start("odd"))
+		b.promote()
+		start("yet another")
 	}
 }

@@ -84,9 +84,10 @@ func TestWaitingRowWithoutJob(t *testing.T) {
 	b := newFullBench(t)
 	run := get(b, func(tx kv.Tx) (*jobs.Job, error) { return b.s.Jobs.Get(tx, jobID("run")) })
 	b.do1(func(tx kv.Tx) error { tx.ClearRange(b.s.Keys.Jobs.Job.Sub(jobID("wait")).Range()); return nil })
-	err := kv.Do(t.Context(), b.db, func(tx kv.Tx) error {
+	b.do1(func(tx kv.Tx) error {
 		return b.s.Owned(tx, run.ID, run.Lock, b.now).Complete(replication.End{}, Turn{})
 	})
+	err := kv.Do(t.Context(), b.db, func(tx kv.Tx) error { _, _, err := b.s.Promote(tx, b.now, 9); return err })
 	if !errors.Is(err, jobs.ErrCorrupt) {
 		t.Error(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"couchrelay/core/check"
 	"couchrelay/core/jobs"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/peer"
@@ -89,10 +90,15 @@ func TestDamagedRowsAreTold(t *testing.T) {
 // TestUnreadableResume: of the jobs of an accept that the node never heard of one cannot be read. The others run, and
 // the node goes on to take jobs; the one runs once it is put right.
 func TestUnreadableResume(t *testing.T) {
+	for _, some := range []int{1, 3} {
+		unreadableResume(t, some)
+	}
+}
+
+func unreadableResume(t *testing.T, some int) {
 	w := newWorld(t)
 	n := w.start("n1", nil)
 	w.pass(time.Second)
-	const some = 3
 	w.putMany(some, true)
 	var taken []string
 	w.do(func(tx kv.Tx) error {
@@ -198,4 +204,25 @@ func TestUnreadableSweep(t *testing.T) {
 		})
 		w.audit()
 	}
+}
+
+// TestUnreadableHeir: a job ends though the one that waits for its replication cannot be read. That one runs once it
+// can be.
+func TestUnreadableHeir(t *testing.T) {
+	w := newWorld(t)
+	w.put("one", `{"source":"http://h/a","target":"http://h/b"}`)
+	w.put("two", `{"source":"http://h/a","target":"http://h/b"}`)
+	n := w.start("n1", nil)
+	was := w.damage(w.rowOf("two", int64(0)), []byte{0xff})
+	n.endRun(n.runOf("one"), replication.Completed)
+	w.pass(10 * time.Minute)
+	if w.state("one") != jobstore.Completed || n.Running() != 0 {
+		t.Errorf("one is %s, %d run; %v", w.state("one"), n.Running(), n.texts)
+	}
+	w.damage(w.rowOf("two", int64(0)), was)
+	w.pass(10 * time.Minute)
+	if w.state("two") != jobstore.Running {
+		t.Errorf("two is %s", w.state("two"))
+	}
+	w.audit()
 }

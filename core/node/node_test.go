@@ -217,7 +217,7 @@ func TestDuplicateWaits(t *testing.T) {
 		t.Fatalf("%d run", n.Running())
 	}
 	n.step(RunEnded{Run: one, End: replication.End{Cause: replication.Completed}})
-	w.pass(time.Second)
+	w.pass(n.cfg.PollInterval + time.Second)
 	if w.state("two") != jobstore.Running {
 		t.Errorf("two is %s", w.state("two"))
 	}

@@ -78,3 +78,25 @@ func TestLoweredMaxJobsStops(t *testing.T) {
 	}
 	w.audit()
 }
+
+// TestSlowStops: each run that stops too slowly is killed in its time, though others were stopped later: the node wakes
+// for that.
+func TestSlowStops(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(2, true)
+	n := w.start("n1", nil)
+	w.pass(time.Second)
+	early, late := n.find(n.runOf("r000")), n.find(n.runOf("r001"))
+	n.stopRun(early)
+	w.now = w.now.Add(time.Second)
+	n.step(Wake{})
+	if n.stopRun(late); n.timers.kill > early.deadline {
+		t.Errorf("the node looks at %s for runs to kill, and one is due at %s", n.timers.kill, early.deadline)
+	}
+	n.step(Wake{})
+	w.pass(early.deadline.Sub(w.now))
+	_, first := n.running[early.id]
+	if _, second := n.running[late.id]; first || !second {
+		t.Errorf("the first one runs: %t; the second one: %t", first, second)
+	}
+}

@@ -72,10 +72,10 @@ type batch struct {
 	rows  int               // of this batch and those merged into it
 	docs  []peer.DocRevs    // documents of its rows, each once; nil once it is known what the target lacks
 
-	fetch    []peer.DocRev  // revisions still to be fetched in bulk
-	inline   []inlined      // revisions still to be fetched in bulk with their attachments
-	copies   []peer.CopyDoc // documents still to be copied one by one
-	fetching bool           // a FetchDocs is in flight or waits for its next attempt; at most one per batch
+	fetch    []peer.DocRev // revisions still to be fetched in bulk
+	inline   []inlined     // revisions still to be fetched in bulk with their attachments
+	copies   []alone       // documents still to be copied one by one
+	fetching bool          // a FetchDocs is in flight or waits for its next attempt; at most one per batch
 	// pending is the number of the batch's calls for documents: FetchDocs, WriteDocs and CopyDoc, in flight
 	// or waiting. While the stage is moving, the batch is done when this is 0 and nothing is left to fetch or
 	// copy.
@@ -240,7 +240,7 @@ func (p *pipeline) divide(b *batch, missing []peer.DocMissing) {
 	for _, d := range missing {
 		p.info.MissingFound += int64(len(d.Missing))
 		if !bulk || strings.HasPrefix(d.ID, "_design/") {
-			p.queueCopy(b, peer.CopyDoc{ID: d.ID, Revs: d.Missing, Since: d.Ancestors})
+			p.queueCopy(b, alone{CopyDoc: peer.CopyDoc{ID: d.ID, Revs: d.Missing, Since: d.Ancestors}})
 			continue
 		}
 		for _, rev := range d.Missing {
@@ -249,9 +249,15 @@ func (p *pipeline) divide(b *batch, missing []peer.DocMissing) {
 	}
 }
 
+// alone is a document that is copied by itself, and when a bulk read asked for it; 0 if none has.
+type alone struct {
+	peer.CopyDoc
+	began instant.Time
+}
+
 // queueCopy adds a document to those that are copied one by one. Revisions of one document that follow each
 // other are copied together.
-func (p *pipeline) queueCopy(b *batch, doc peer.CopyDoc) {
+func (p *pipeline) queueCopy(b *batch, doc alone) {
 	if n := len(b.copies); n > 0 && b.copies[n-1].ID == doc.ID {
 		b.copies[n-1].Revs = append(b.copies[n-1].Revs, doc.Revs...)
 		return

@@ -77,7 +77,7 @@ func (p *pipeline) onFetched(b *batch, c *call, op peer.FetchDocs, reply peer.Re
 		// by one.
 		p.useless(op.Attachments, 1, 1)
 		for _, d := range op.Docs {
-			p.queueAlone(b, d)
+			p.queueAlone(b, d, c.began)
 		}
 		return
 	}
@@ -148,13 +148,13 @@ func (p *pipeline) sortFetched(b *batch, g *group, got []peer.FetchedDoc) []peer
 			b.inline = append(b.inline, inlined{d, came.Size})
 		default:
 			useless++
-			p.queueAlone(b, d)
+			p.queueAlone(b, d, g.began)
 		}
 	}
 	if int64(len(left)) == asked { // asking for the same again would never end
 		// Reached: a bulk read brings nothing at all
 		for _, d := range left {
-			p.queueAlone(b, d)
+			p.queueAlone(b, d, g.began)
 		}
 		useless, left = asked, nil
 	}
@@ -167,9 +167,9 @@ func (p *pipeline) sortFetched(b *batch, g *group, got []peer.FetchedDoc) []peer
 	return kept
 }
 
-// queueAlone has a revision copied by itself that cannot be had or written in bulk.
-func (p *pipeline) queueAlone(b *batch, d peer.DocRev) {
-	p.queueCopy(b, peer.CopyDoc{ID: d.ID, Revs: []string{d.Rev}, Since: d.Since})
+// queueAlone has a revision copied by itself that cannot be had or written in bulk, where it was asked for first.
+func (p *pipeline) queueAlone(b *batch, d peer.DocRev, began instant.Time) {
+	p.queueCopy(b, alone{peer.CopyDoc{ID: d.ID, Revs: []string{d.Rev}, Since: d.Since}, began})
 }
 
 // write sends bodies of a group to the target ("Upload Batch of Changed Documents", _bulk_docs).
@@ -236,7 +236,7 @@ func (p *pipeline) judge(b *batch, g *group, op peer.WriteDocs, verdicts []peer.
 		}
 		// Reached: a document is not written in bulk, and not refused
 		for _, k := range about {
-			p.queueAlone(b, g.docs[k.Index])
+			p.queueAlone(b, g.docs[k.Index], g.began)
 			written = slices.DeleteFunc(written, func(w peer.Kept) bool { return w == k })
 		}
 	}

@@ -27,7 +27,7 @@ type call struct {
 	brief bool
 
 	id    uint64       // of the attempt in flight, 0 between attempts
-	began instant.Time // when its documents were asked for first: a write has this from the read before
+	began instant.Time // when its documents were asked for first: a write, and a copy, has this from the read before
 	sent  instant.Time // when the newest attempt began
 	due   instant.Time // when the next attempt begins, if id is 0; Never while then has to decide
 

@@ -29,8 +29,9 @@ type docCopy struct {
 	counted  map[string]bool // revisions that the target took (true) or refused (false); each counts once
 }
 
-func (p *pipeline) copyDoc(b *batch, op peer.CopyDoc) {
-	c := &docCopy{pipeline: p, batch: b, asked: op.Revs, call: &call{op: op, held: true, brief: p.spares(b)}}
+func (p *pipeline) copyDoc(b *batch, doc alone) {
+	c := &docCopy{pipeline: p, batch: b, asked: doc.Revs}
+	c.call = &call{op: doc.CopyDoc, held: true, brief: p.spares(b), began: doc.began}
 	c.call.absorb, c.call.then = c.absorb, c.onCopied
 	p.issue(c.call)
 }

@@ -72,6 +72,6 @@ func (p *pipeline) writeAlone(b *batch, g *group, op peer.WriteDocs) {
 		p.skipInline.observe(1, 1, bulkDecay, p.now)
 	}
 	for _, k := range op.Docs {
-		p.queueAlone(b, g.docs[k.Index])
+		p.queueAlone(b, g.docs[k.Index], g.began)
 	}
 }

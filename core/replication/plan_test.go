@@ -61,7 +61,7 @@ func TestCopiesTogether(t *testing.T) {
 	revs := make([]string, 1, 2)
 	revs[0] = "1-a"
 	for _, more := range [][]string{revs, {"1-b"}} {
-		p.queueCopy(b, peer.CopyDoc{ID: "a", Revs: more})
+		p.queueCopy(b, alone{CopyDoc: peer.CopyDoc{ID: "a", Revs: more}})
 	}
 	if len(b.copies) != 1 || len(b.copies[0].Revs) != 2 || revs[:2][1] != "" {
 		t.Errorf("%+v of %q", b.copies, revs[:2])

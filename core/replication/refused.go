@@ -365,7 +365,7 @@ func (f *refusals) compared(missing []peer.DocMissing) {
 		}
 		// Reached: a refused document is tried again
 		f.tried[peerRev{d.ID, d.Rev}] = d.Attempts
-		f.work.queueCopy(b, peer.CopyDoc{ID: d.ID, Revs: []string{d.Rev}, Since: since[d.ID]})
+		f.work.queueCopy(b, alone{CopyDoc: peer.CopyDoc{ID: d.ID, Revs: []string{d.Rev}, Since: since[d.ID]}})
 	}
 	if len(b.copies) > 0 {
 		f.batch = b

@@ -140,3 +140,23 @@ func TestFailedDocumentGivesWay(t *testing.T) {
 		t.Errorf("ended %s later with %+v", w.now.Sub(asked), w.end)
 	}
 }
+
+// TestDocumentBesideBulkOutlivesItsTurn: a document that is copied by itself, as a bulk read or write of it failed, was
+// begun with that read.
+func TestDocumentBesideBulkOutlivesItsTurn(t *testing.T) {
+	for _, kind := range []peer.Op{peer.FetchDocs{}, peer.WriteDocs{}} {
+		w := yielding(t, kind)
+		w.now = w.now.Add(time.Minute)
+		w.step(GiveWay{})
+		w.answer = func(c Call) *peer.Failure {
+			if isOf([]peer.Op{kind}, c.Op) {
+				return &peer.Failure{Kind: peer.Status, Status: 400, Method: "POST", URL: "http://x/"}
+			}
+			return nil
+		}
+		w.wait(time.Hour, peer.CopyDoc{}, peer.ReadChanges{})
+		if w.end != nil || w.hangs([]peer.Op{peer.CopyDoc{}}) < 0 {
+			t.Errorf("%T: the document is given up; end %v", kind, w.end)
+		}
+	}
+}

@@ -2,14 +2,16 @@ package model
 
 import (
 	"fmt"
+	"strings"
 
 	"couchrelay/core/kv/ryw"
 	"couchrelay/core/kv/tuple"
 )
 
 // Jobs that replicate the same have one replication id, and the job that came first has the claim to it. When that
-// job is over, is removed or becomes another replication, one of those that wait behind it in a lot gets the claim
-// and comes back, in the same commit.
+// job is over, is removed or becomes another replication while others wait behind it in a lot, a row among those of
+// lifted holds says so from the same commit on. A promotion takes it away: one of those that wait gets the claim and
+// comes back, or the job that has the claim by then is marked.
 
 // lotBehind begins the name of the lot of jobs that wait for a replication id.
 const lotBehind = "behind/"
@@ -41,6 +43,13 @@ func (m *Model) judgeClaims(c *Commit, w *writing) error {
 			return breach(Records, c, "replication %s: %v", repID, err)
 		}
 	}
+	for name := range w.free {
+		if repID, is := strings.CutPrefix(name, lotBehind); is {
+			if err := w.judgeClaim(repID); err != nil {
+				return breach(Records, c, "replication %s, that is free: %v", repID, err)
+			}
+		}
+	}
 	for _, ch := range w.changes {
 		for _, repID := range []string{ch.was.record.repID, ch.found.record.repID} {
 			if repID == "" {
@@ -51,6 +60,19 @@ func (m *Model) judgeClaims(c *Commit, w *writing) error {
 			}
 		}
 	}
+	return nil
+}
+
+// readLifted reads a row that names a lifted hold, or the lot of jobs that wait for a replication which is free.
+func (w *writing) readLifted(rest []byte, mu ryw.Mutation) error {
+	var name string
+	if err := tuple.Subspace(nil).Scan(rest, &name); err != nil {
+		return err
+	}
+	if w.free == nil {
+		w.free = map[string]bool{}
+	}
+	w.free[name] = mu.Kind == ryw.Set
 	return nil
 }
 
@@ -70,13 +92,17 @@ func (w *writing) judgeClaim(repID string) error {
 	case owner.state == pending || owner.state == running:
 		return nil
 	}
+	lot := lotBehind + repID
+	if free, written := w.free[lot]; free || !written && w.m.free[lot] {
+		return nil
+	}
 	for id := range w.m.jobs {
-		if j, _ := w.after(id); j.lot == lotBehind+repID {
+		if j, _ := w.after(id); j.lot == lot {
 			return fmt.Errorf("job %s waits for it, and job %q that has it is %v", id, is, owner)
 		}
 	}
 	for _, ch := range w.changes {
-		if ch.found.lot == lotBehind+repID {
+		if ch.found.lot == lot {
 			return fmt.Errorf("job %s is to wait for it, and job %q that has it is %v", ch.id, is, owner)
 		}
 	}

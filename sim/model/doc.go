@@ -18,12 +18,12 @@
 //	accept             take a ready job under a lock of its own, or park it
 //	record, claim, ... write data under the lock, absolve
 //	complete, crash, . finish or queue under the lock
-//	promote            end a wait that is due, bring jobs of a lifted hold back
+//	promote            end a wait that is due, bring jobs of a lifted hold or of a free replication back
 //	expire, retire     take jobs from the worker, whose lease is over
 //	sweep              remove
 //	all others         nothing
 //
-// An end that gives up a replication brings back one job that waits for it, whatever ends.
+// An end that gives up a replication for which others wait says so, whatever ends.
 //
 // # Documents
 //

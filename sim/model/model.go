@@ -73,6 +73,7 @@ type Model struct {
 	leases  map[string]lease
 	numbers map[string]int64  // counters that are not 0, by key
 	claims  map[string]string // the jobs that have replications, by replication id
+	free    map[string]bool   // lifted holds, and lots of jobs that wait for a replication which is free
 	indexed progress          // of the index of an older store
 }
 
@@ -93,7 +94,7 @@ func New(root tuple.Subspace) *Model {
 		},
 		dropped: map[string]bool{}, jobs: map[string]job{}, stands: map[string]stand{}, since: map[string]int64{},
 		held: map[string]int{}, ran: map[lock]bool{}, leases: map[string]lease{},
-		numbers: map[string]int64{}, claims: map[string]string{},
+		numbers: map[string]int64{}, claims: map[string]string{}, free: map[string]bool{},
 		documents: documents{
 			databases: map[string]database{}, winners: map[string]document{}, designs: map[string]document{},
 			leaves: map[string]leaves{},
@@ -148,6 +149,11 @@ func (m *Model) follow(c *Commit, w *writing) {
 			delete(m.jobs, ch.id)
 			delete(m.stands, ch.id)
 			delete(m.since, ch.id)
+		}
+	}
+	for name, free := range w.free {
+		if m.free[name] = free; !free {
+			delete(m.free, name)
 		}
 	}
 	for repID, owner := range w.claims {

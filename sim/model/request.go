@@ -13,19 +13,19 @@ var (
 		{adds}, {addsOver}, {removes}, {retells}, {comesBack}, {comesBack, hurries}, {parks}, {hurries}, {updates},
 		{stops, updates}, {removes, adds}, {removes, addsOver}, {rewrites},
 	}
-	ofAccepts   = []path{{accepts, updates}, {holds}, {updates}} // of a repetition, which tells when it was
-	ofPromotes  = []path{{promotes}, {comesBack}}
+	ofAccepts = []path{{accepts, updates}, {holds}, {updates}} // of a repetition, which tells when it was
+	// ofPromotes end with what a job has that others wait for: it is told of them.
+	ofPromotes  = []path{{promotes}, {comesBack}, {retells}, {updates}, {promotes, retells}}
 	ofExpiry    = []path{{expires}}
-	ofSweeps    = []path{{removes}, {comesBack}, {labels}}
+	ofSweeps    = []path{{removes}, {labels}}
 	ofReports   = []path{{updates}, {absolves, updates}}
 	ofClaims    = []path{{updates}}
 	ofEnds      = []path{{finishes}}
 	ofCompletes = []path{{finishes}, {queues}}   // queued when it is to start over
 	ofCrashes   = []path{{backsOff}, {finishes}} // finished when it is of a request
 	ofTurns     = []path{{queues}}
-	// ofHeirs are those of a job that waits for a replication which another job gives up, or that learns that another
-	// one waits.
-	ofHeirs = []path{{comesBack}, {retells}, {updates}}
+	// ofHeirs are those of a job that learns that another one waits for its replication.
+	ofHeirs = []path{{retells}, {updates}}
 )
 
 // paths are those that a request allows for a job.

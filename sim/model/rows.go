@@ -93,6 +93,7 @@ type writing struct {
 	calls   map[string]int64 // by worker
 	leases  map[string]*leaseChange
 	claims  map[string]string // that are written: the new owners, by replication id; empty for none
+	free    map[string]bool   // rows of lifted holds, and of lots whose replication is free: whether they are written
 
 	documents []*documentChange
 	written   map[string]*documentChange // the same, by id
@@ -160,6 +161,8 @@ func (w *writing) readRow(table string, rest []byte, mu ryw.Mutation) error {
 		return w.readDocs(rest, mu)
 	case "claim":
 		return w.readClaim(rest, mu)
+	case "lifted":
+		return w.readLifted(rest, mu)
 	case "index", "expire":
 		return w.readIndex(rest, mu)
 	case "tally", "count", "weights":

@@ -127,10 +127,15 @@ const tooFar = 24 * 3600 * 1_000_000 // microseconds
 // promotes judges which waits end, and which jobs come back: those that are due, the earliest first.
 func (m *Model) promotes(c *Commit, w *writing, q node.Promote) error {
 	latest := int64(0) // of the waits that end because they are over
+	moved := 0
 	for _, ch := range w.changes {
+		if t := ch.path[0]; t == retells || t == updates { // it learns that others wait for its replication
+			continue
+		}
+		moved++
 		lot, due := ch.was.lot, ch.was.due
 		switch wait := due - int64(c.Wall); {
-		case lot != "" && !strings.HasPrefix(lot, "held/"):
+		case lot != "" && !strings.HasPrefix(lot, "held/") && !strings.HasPrefix(lot, lotBehind):
 			return fmt.Errorf("job %s was in lot %s", ch.id, lot)
 		case lot == "" && wait > 0 && wait <= tooFar:
 			return fmt.Errorf("job %s is due in %d µs", ch.id, wait)
@@ -138,10 +143,10 @@ func (m *Model) promotes(c *Commit, w *writing, q node.Promote) error {
 			latest = max(latest, due)
 		}
 	}
-	if len(w.changes) > q.Limit {
-		return fmt.Errorf("it moves %d jobs", len(w.changes))
+	if moved > q.Limit {
+		return fmt.Errorf("it moves %d jobs", moved)
 	}
-	if len(w.changes) < q.Limit && len(w.changes) > 0 {
+	if moved < q.Limit && moved > 0 {
 		latest = int64(c.Wall)
 	}
 	for id, j := range m.jobs {

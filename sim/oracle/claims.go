@@ -36,7 +36,8 @@ var claimSubject = subject{
 		{"S18d", "A job does not fail for good while only requests and deleted databases have its " +
 			"replication id."},
 		{"S18e", "Each claimed replication id is that of a job which has it."},
-		{"S18i", "A job waits for a replication id only while another one that is not over has it, and its claim."},
+		{"S18i", "A job waits for a replication id only while another one that is not over has it, and its claim, " +
+			"or a row tells nodes that it is free."},
 		{"S18h", "A request for a replication that another job has makes no job."},
 		{"S18f", "Of the jobs with one replication id at most one runs."},
 		{"S29d", "The refusal of a claim names the document whose job has the replication id."},
@@ -233,10 +234,16 @@ func (c *claims) checkWaiting() {
 			continue
 		}
 		repID, waits := strings.CutPrefix(s.header.Lot, "behind/")
-		if owner := c.owners[repID]; waits && (owner == id || !c.has(owner, repID)) {
+		if owner := c.owners[repID]; waits && (owner == id || !c.has(owner, repID)) && !c.free(s.header.Lot) {
 			c.Fail("S18i", "job %s waits for %s, which is %q's, and that job does not have it", id, repID, owner)
 		}
 	}
+}
+
+// free reports whether a row has nodes look for a job of the lot that gets its replication.
+func (c *claims) free(lot string) bool {
+	row, err := c.w.Present().Get(c.w.Store().Keys.Lifted.Pack(lot))
+	return err == nil && row != nil
 }
 
 // confirmed is S18f: of the runs that were told that a replication id is their own. A run whose job was taken

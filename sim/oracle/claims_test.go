@@ -170,6 +170,10 @@ func TestWaitingForClaims(t *testing.T) {
 		{"for a job that is over", func(r *rig) { waits(r, over, "other") }, "S18i"},
 		{"for no job", func(r *rig) { waits(r, owner, "") }, "S18i"},
 		{"for itself", func(r *rig) { waits(r, owner, "job") }, "S18i"},
+		{"for a promotion", func(r *rig) {
+			r.set(r.w.View().Store().Keys.Lifted.Pack("behind/rep"), []byte{})
+			waits(r, over, "other")
+		}, ""},
 		{"a request for a job's replication", func(r *rig) { request(r, owner) }, "S18h"},
 		{"a request for that of a job that is over", func(r *rig) { request(r, over) }, ""},
 	})

@@ -52,7 +52,7 @@ func (s sparing) rows() func(fakefdb.Row) bool {
 	}
 	return func(r fakefdb.Row) bool {
 		asked := s.w.asks.current[s.w.Engine.Self()]
-		return s.unneeded(r, asked) || !r.Behind && s.free(r.Key, asked) || r.Behind && s.cutOff(r.Key, asked)
+		return s.unneeded(r, asked) || !r.Behind && s.free(r.Key) || r.Behind && s.cutOff(r.Key, asked)
 	}
 }
 
@@ -89,9 +89,9 @@ func (s sparing) unneeded(r fakefdb.Row, asked Asked) bool {
 }
 
 // free reports whether a row may have any value: counters, numbers and tags, places, ids of jobs, and rows whose
-// presence alone counts, as that of a hold to users who make and lift holds. Of a worker's lease all that counts is
+// presence alone counts, as that of a hold. Of a worker's lease all that counts is
 // whether it is that of a live one, and others pass over what they cannot read of its heartbeat.
-func (s sparing) free(key []byte, asked Asked) bool {
+func (s sparing) free(key []byte) bool {
 	k := &s.w.store.Keys
 	for _, q := range []jobs.Keys{k.Jobs, s.w.follows.store.Keys.Jobs} {
 		if in(key, q.Count, q.Signal, q.Call, q.Worker, q.Beat, q.Ready) {
@@ -100,12 +100,12 @@ func (s sparing) free(key []byte, asked Asked) bool {
 	}
 	return in(key, k.Claim, k.Count, k.Usage, k.Weights, k.Tail, k.Tally, k.Shares, k.Dropped, k.Swept) ||
 		bytes.Equal(key, k.Virtual) || bytes.Equal(key, k.Floor) || bytes.Equal(key, k.Reindex) ||
-		asked.Request == nil && in(key, k.Held) || s.countsDocuments(key)
+		in(key, k.Held) || s.countsDocuments(key)
 }
 
 // cutOff reports whether a row behind a key may be read without being looked at. An accept reads more ready jobs than
 // it takes, a promotion more waiting jobs and lifted holds than it moves, and an expiry one job more than it gives
-// back. Holds are named in their values, too, and of heartbeats the newest alone counts.
+// back. Of heartbeats the newest alone counts.
 func (s sparing) cutOff(key []byte, asked Asked) bool {
 	k := &s.w.store.Keys
 	for _, q := range []jobs.Keys{k.Jobs, s.w.follows.store.Keys.Jobs} {
@@ -118,7 +118,7 @@ func (s sparing) cutOff(key []byte, asked Asked) bool {
 		}
 	}
 	_, expires := asked.Request.(node.Expire)
-	return expires && in(key, k.Jobs.Owned) || in(key, k.Held, k.Lifted, s.w.follows.store.Keys.Jobs.Owned)
+	return expires && in(key, k.Jobs.Owned) || in(key, k.Lifted, s.w.follows.store.Keys.Jobs.Owned)
 }
 
 // countsDocuments reports whether a row is one of the counters of a replicator database, which are below a 1, its
