@@ -138,14 +138,15 @@ func (m *move) importAll() error {
 	if err := m.settings(); err != nil {
 		return err
 	}
-	_, err = m.copyHere()
-	switch {
-	case err != nil || m.DryRun || m.stopped && !m.TakeOver:
+	if _, err = m.copyHere(); err != nil {
 		return err
-	case !m.TakeOver:
+	}
+	if !m.DryRun && !m.stopped && !m.TakeOver {
 		m.say("the jobs are held: run this with --take-over, or stop the CouchDB's replicator " +
 			"([replicator] max_jobs = 0) and lift the holds (couchrelay hold lift)")
-		return nil
+	}
+	if err := m.checkRefused(); err != nil || m.DryRun || !m.TakeOver {
+		return err
 	}
 	if err := m.stopCouchDB(before); err != nil {
 		return err
@@ -161,7 +162,7 @@ func (m *move) importAll() error {
 // startHere copies what was written until the CouchDB's replicator had stopped, and lifts the holds.
 func (m *move) startHere() error {
 	names, err := m.copyHere()
-	if err != nil {
+	if err := errors.Join(err, m.checkRefused()); err != nil {
 		return err
 	}
 	return m.liftHolds(names)
@@ -208,17 +209,21 @@ func (m *move) copyHere() (names []string, err error) {
 			return nil, err
 		}
 	}
-	return names, m.checkRefused()
+	return names, nil
 }
 
-// checkRefused keeps a side from taking over while the other one has replications that it lacks: these would run
-// nowhere.
+// checkRefused fails a move that leaves documents behind. So a side does not take over while the other one has
+// replications that it lacks: these would run nowhere.
 func (m *move) checkRefused() error {
-	if !m.TakeOver || m.refused == 0 {
+	if m.refused == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d revisions are refused, so nothing is taken over: change or delete their documents, and "+
-		"run the command again", m.refused)
+	so := "their documents are not copied"
+	if m.TakeOver {
+		so = "nothing is taken over"
+	}
+	return fmt.Errorf("%d revisions are refused, so %s: change or delete their documents, and run the command again",
+		m.refused, so)
 }
 
 // exportAll copies replications into a CouchDB, which runs them from then on if it is to take over.

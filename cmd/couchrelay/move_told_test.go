@@ -111,15 +111,20 @@ func TestImportBehindOtherDocument(t *testing.T) {
 		r.want(201, "PUT", "_replicator/steady", r.body(fmt.Sprintf(`,"continuous":true,"attempt":%d`, i)))
 		ours = r.revOf("_replicator/steady")
 	}
-	for _, flags := range []func(*move){nil, takeOver} {
+	for _, flags := range []func(*move){nil, func(m *move) { m.DryRun = true }, takeOver} {
 		said, err := r.shift(couch, true, flags)
 		if !strings.Contains(said, "steady is refused: ") || !strings.Contains(said, ours) {
 			t.Errorf("%v\n%s", err, said)
 		}
-		if (err == nil) != (flags == nil) {
+		if err == nil || !strings.Contains(err.Error(), "1 revisions are refused") {
 			t.Errorf("import: %v", err)
 		}
 	}
+	couch.want(200, "PUT", "_node/_local/_config/replicator/max_jobs", `"0"`)
+	if said, err := r.shift(couch, false, nil); !leftOut(err) || !strings.Contains(said, "steady is refused: ") {
+		t.Errorf("export: %v\n%s", err, said)
+	}
+	couch.want(200, "PUT", "_node/_local/_config/replicator/max_jobs", `"500"`)
 	if got := couch.maxJobs(); got != "500" {
 		t.Errorf("the CouchDB's max_jobs is %v", got)
 	}
