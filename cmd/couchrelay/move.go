@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -37,7 +38,8 @@ func (exportCommand) Help() string {
 	return "Copies the replicator databases of a couchrelay into a CouchDB, with their revisions and _security. With " +
 		"--take-over it holds the jobs here first, waits for their last checkpoints, and lets the CouchDB's own " +
 		"replicator run again, which knows neither pauses nor holds: there must be none. Without it the CouchDB's " +
-		"max_jobs must be 0." + examples("Give all back:", "couchrelay export http://adm@couch:5984 --take-over")
+		"max_jobs must be 0. Documents that it cannot run, with tokens or secrets by name, say, are refused." +
+		examples("Give all back:", "couchrelay export http://adm@couch:5984 --take-over")
 }
 
 func (c *importCommand) Run(w *window) error { return c.run(w, true) }
@@ -55,7 +57,8 @@ type move struct {
 	// stopped is whether the CouchDB's replicator runs no jobs, since its max_jobs is 0. Then an import holds no
 	// jobs here: no other side runs them.
 	stopped bool
-	refused int // revisions
+	refused int                 // revisions
+	ignored map[string][]string // documents, by the fields of theirs that a CouchDB ignores
 }
 
 // Bounds of a move.
@@ -238,6 +241,9 @@ func (m *move) exportAll() error {
 	if !m.TakeOver || m.DryRun {
 		return m.copyThere(names)
 	}
+	if err := rehearse(*m, names); err != nil {
+		return err
+	}
 	if err := m.giveBack(names); err != nil {
 		return fmt.Errorf("the jobs here may be held, and run nowhere until this is done: %w", err)
 	}
@@ -331,8 +337,21 @@ func (m *move) giveBack(names []string) error {
 	return m.startCouchDB()
 }
 
+// rehearse fails for what shows before any job is held that the CouchDB cannot get all documents.
+func rehearse(m move, names []string) error {
+	var said strings.Builder
+	out := m.out
+	m.DryRun, m.out = true, &said
+	err := m.copyThere(names)
+	if err != nil {
+		fmt.Fprint(out, &said)
+	}
+	return err
+}
+
 // copyThere copies replicator databases to the CouchDB.
 func (m *move) copyThere(names []string) error {
+	m.ignored = map[string][]string{}
 	for _, name := range names {
 		if !m.DryRun {
 			if err := m.create(&m.couch, name); err != nil {
@@ -342,6 +361,9 @@ func (m *move) copyThere(names []string) error {
 		if err := m.database(&m.remote, &m.couch, name); err != nil {
 			return err
 		}
+	}
+	for _, field := range slices.Sorted(maps.Keys(m.ignored)) {
+		m.say("the CouchDB ignores `%s` of %s", field, some(m.ignored[field], ", "))
 	}
 	return m.checkRefused()
 }

@@ -154,7 +154,7 @@ func TestParseURL(t *testing.T) {
 		"http://h/{}": errCharacters, "http://h\\x": errCharacters, "http://ü:p@h": errCharacters,
 		"http://a%20b/x": errHostEscape, "http://a%25b": errHostEscape, "http://%41:80": errHostEscape,
 		"http://%C3%28/": errHostEscape,
-		"http://[1:2]/": errIPv6, "http://[1::2::3]": errIPv6, "http://[00001::1]": errIPv6, "http://[::1.2.3]": errIPv6,
+		"http://[1:2]/":  errIPv6, "http://[1::2::3]": errIPv6, "http://[00001::1]": errIPv6, "http://[::1.2.3]": errIPv6,
 	} {
 		if got, err := ParseURL(in); err != want || got != (URL{}) {
 			t.Errorf("%q: got %+v %v, want %v", in, got, err, want)
