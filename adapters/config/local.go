@@ -12,6 +12,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"couchrelay/adapters/durable"
 )
 
 // Name names a key of the configuration.
@@ -105,12 +107,15 @@ func Storable(n Name, value string) error {
 // Draft is a local file that is written and synced, but not in place. The zero Draft changes nothing.
 type Draft struct{ temporary, path string }
 
-// Draft writes the settings beside the file at path, so that putting them in place needs no more space. The caller
-// has to Place or Discard it.
+// Draft writes the settings beside the file at path, or what that links to, so that putting them in place needs no more
+// space. The caller has to Place or Discard it.
 func (l Local) Draft(path string) (d Draft, err error) {
 	text := l.String()
 	if len(text) > maxLocal {
 		return d, fmt.Errorf("local configuration %s: would have %d bytes, and may have %d", path, len(text), maxLocal)
+	}
+	if path, err = durable.Target(path); err != nil {
+		return d, fmt.Errorf("local configuration: %w", err)
 	}
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
 	if err != nil {

@@ -1,10 +1,12 @@
 package config
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -105,6 +107,40 @@ func TestDrafts(t *testing.T) {
 	}
 	if _, err := large.Draft(path); err == nil || !strings.Contains(err.Error(), "may have 1048576") {
 		t.Errorf("large: %v", err)
+	}
+}
+
+// TestDraftBehindLink: where the local file is a link, as configuration management makes them, the link stays and its
+// target is written, also the first time. A device is not replaced.
+func TestDraftBehindLink(t *testing.T) {
+	dir := t.TempDir()
+	path, real := filepath.Join(dir, "local.ini"), filepath.Join(dir, "data", "real.ini")
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "data"), 0o700), os.Symlink("data/real.ini", path)); err != nil {
+		t.Fatal(err)
+	}
+	for _, level := range []string{"debug", "error"} {
+		l := Local{{"log", "level"}: level}
+		d, err := l.Draft(path)
+		if err == nil {
+			err = d.Place()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := ReadLocal(real); err != nil || !maps.Equal(got, l) {
+			t.Errorf("what the link names has %v, %v", got, err)
+		}
+		if to, err := os.Readlink(path); to != "data/real.ini" {
+			t.Errorf("the link leads to %q, %v", to, err)
+		}
+	}
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := (Local{}).Draft(pipe); err == nil || !strings.Contains(err.Error(), "is no regular file") {
+		d.Discard()
+		t.Errorf("a pipe: %v", err)
 	}
 }
 

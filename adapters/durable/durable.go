@@ -13,11 +13,9 @@ import (
 // once all of it is on the disk, and only its owner may read it. After an error the file is as it was. Where
 // the path is a link, its target is replaced. A path that is no regular file, such as /dev/stdout, is refused.
 func Replace(path string, write func(io.Writer) error) error {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
-	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is no regular file", path)
+	path, err := Target(path)
+	if err != nil {
+		return err
 	}
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
 	if err != nil {
@@ -37,6 +35,28 @@ func Replace(path string, write func(io.Writer) error) error {
 	_ = os.Remove(file.Name())
 	return err
 }
+
+// Target is the file that a path stands for, which need not exist yet: what its links lead to. It fails for what is
+// there and no regular file.
+func Target(path string) (string, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s is no regular file", path)
+	}
+	for range maxLinks {
+		to, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Dir(path) + string(filepath.Separator) + to // not cleaned: a .. is that of a real directory
+		}
+		path = to
+	}
+	return path, nil
+}
+
+// maxLinks is how many links of links systems follow.
+const maxLinks = 40
 
 // syncDirectory makes what became of the names in a directory durable.
 func syncDirectory(path string) error {

@@ -67,6 +67,13 @@ func TestReplaceBehindLink(t *testing.T) {
 	if to, err := os.Readlink(link); to != "file" {
 		t.Errorf("the link leads to %q, %v", to, err)
 	}
+	early, late := filepath.Join(dir, "early"), filepath.Join(dir, "late")
+	if err := errors.Join(os.Symlink("late", early), Replace(early, write)); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(late); string(text) != "new" {
+		t.Errorf("what was not there when the link was made has %q, %v", text, err)
+	}
 	for _, path := range []string{pipe, dir} {
 		before, err := os.Stat(path)
 		if Replace(path, write) == nil || err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -37,7 +38,8 @@ func (exportCommand) Help() string {
 	return "Copies the replicator databases of a couchrelay into a CouchDB, with their revisions and _security. With " +
 		"--take-over it holds the jobs here first, waits for their last checkpoints, and lets the CouchDB's own " +
 		"replicator run again, which knows neither pauses nor holds: there must be none. Without it the CouchDB's " +
-		"max_jobs must be 0." + examples("Give all back:", "couchrelay export http://adm@couch:5984 --take-over")
+		"max_jobs must be 0. Documents that it cannot run, with tokens or secrets by name, say, are refused." +
+		examples("Give all back:", "couchrelay export http://adm@couch:5984 --take-over")
 }
 
 func (c *importCommand) Run(w *window) error { return c.run(w, true) }
@@ -55,7 +57,8 @@ type move struct {
 	// stopped is whether the CouchDB's replicator runs no jobs, since its max_jobs is 0. Then an import holds no
 	// jobs here: no other side runs them.
 	stopped bool
-	refused int // revisions
+	refused int                 // revisions
+	ignored map[string][]string // documents, by the fields of theirs that a CouchDB ignores
 }
 
 // Bounds of a move.
@@ -138,14 +141,15 @@ func (m *move) importAll() error {
 	if err := m.settings(); err != nil {
 		return err
 	}
-	_, err = m.copyHere()
-	switch {
-	case err != nil || m.DryRun || m.stopped && !m.TakeOver:
+	if _, err = m.copyHere(); err != nil {
 		return err
-	case !m.TakeOver:
+	}
+	if !m.DryRun && !m.stopped && !m.TakeOver {
 		m.say("the jobs are held: run this with --take-over, or stop the CouchDB's replicator " +
 			"([replicator] max_jobs = 0) and lift the holds (couchrelay hold lift)")
-		return nil
+	}
+	if err := m.checkRefused(); err != nil || m.DryRun || !m.TakeOver {
+		return err
 	}
 	if err := m.stopCouchDB(before); err != nil {
 		return err
@@ -161,7 +165,7 @@ func (m *move) importAll() error {
 // startHere copies what was written until the CouchDB's replicator had stopped, and lifts the holds.
 func (m *move) startHere() error {
 	names, err := m.copyHere()
-	if err != nil {
+	if err := errors.Join(err, m.checkRefused()); err != nil {
 		return err
 	}
 	return m.liftHolds(names)
@@ -208,17 +212,21 @@ func (m *move) copyHere() (names []string, err error) {
 			return nil, err
 		}
 	}
-	return names, m.checkRefused()
+	return names, nil
 }
 
-// checkRefused keeps a side from taking over while the other one has replications that it lacks: these would run
-// nowhere.
+// checkRefused fails a move that leaves documents behind. So a side does not take over while the other one has
+// replications that it lacks: these would run nowhere.
 func (m *move) checkRefused() error {
-	if !m.TakeOver || m.refused == 0 {
+	if m.refused == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d revisions are refused, so nothing is taken over: change or delete their documents, and "+
-		"run the command again", m.refused)
+	so := "their documents are not copied"
+	if m.TakeOver {
+		so = "nothing is taken over"
+	}
+	return fmt.Errorf("%d revisions are refused, so %s: change or delete their documents, and run the command again",
+		m.refused, so)
 }
 
 // exportAll copies replications into a CouchDB, which runs them from then on if it is to take over.
@@ -232,6 +240,9 @@ func (m *move) exportAll() error {
 	}
 	if !m.TakeOver || m.DryRun {
 		return m.copyThere(names)
+	}
+	if err := rehearse(*m, names); err != nil {
+		return err
 	}
 	if err := m.giveBack(names); err != nil {
 		return fmt.Errorf("the jobs here may be held, and run nowhere until this is done: %w", err)
@@ -326,8 +337,21 @@ func (m *move) giveBack(names []string) error {
 	return m.startCouchDB()
 }
 
+// rehearse fails for what shows before any job is held that the CouchDB cannot get all documents.
+func rehearse(m move, names []string) error {
+	var said strings.Builder
+	out := m.out
+	m.DryRun, m.out = true, &said
+	err := m.copyThere(names)
+	if err != nil {
+		fmt.Fprint(out, &said)
+	}
+	return err
+}
+
 // copyThere copies replicator databases to the CouchDB.
 func (m *move) copyThere(names []string) error {
+	m.ignored = map[string][]string{}
 	for _, name := range names {
 		if !m.DryRun {
 			if err := m.create(&m.couch, name); err != nil {
@@ -337,6 +361,9 @@ func (m *move) copyThere(names []string) error {
 		if err := m.database(&m.remote, &m.couch, name); err != nil {
 			return err
 		}
+	}
+	for _, field := range slices.Sorted(maps.Keys(m.ignored)) {
+		m.say("the CouchDB ignores `%s` of %s", field, some(m.ignored[field], ", "))
 	}
 	return m.checkRefused()
 }

@@ -6,8 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
+
+	"couchrelay/core/ejson"
+	"couchrelay/core/spec"
 )
 
 // change is a row of a changes feed.
@@ -85,7 +89,7 @@ func (m *move) page(from, to *remote, path string, rows []change) (int, error) {
 			wanted = append(wanted, ref{id, rev})
 		}
 	}
-	if m.DryRun || len(wanted) == 0 {
+	if len(wanted) == 0 || m.DryRun && to != &m.couch { // what goes to a CouchDB is looked at also in a dry run
 		return len(wanted), nil
 	}
 	return m.copy(from, to, path, wanted)
@@ -168,8 +172,11 @@ func isTooLarge(err error) bool {
 
 func (m *move) copyAtOnce(from, to *remote, path string, wanted []ref) (int, error) {
 	docs, err := revisions(from, path, wanted)
-	if err != nil || len(docs) == 0 {
-		return 0, err
+	if to == &m.couch {
+		docs = slices.DeleteFunc(docs, func(doc json.RawMessage) bool { return isBeyond(m, path, doc) })
+	}
+	if err != nil || len(docs) == 0 || m.DryRun {
+		return len(docs), err
 	}
 	var refusals []struct{ ID, Error, Reason string }
 	body := map[string]any{"new_edits": false, "docs": docs}
@@ -181,6 +188,29 @@ func (m *move) copyAtOnce(from, to *remote, path string, wanted []ref) (int, err
 	}
 	m.refused += len(refusals)
 	return len(docs) - len(refusals), nil
+}
+
+// isBeyond reports whether a document is one of a replication that a CouchDB cannot run as it is meant, and says so. It
+// remembers which of its fields a CouchDB ignores.
+func isBeyond(m *move, path string, doc json.RawMessage) bool {
+	body, err := ejson.Parse(doc)
+	id, _ := body.Get("_id")
+	deleted, _ := body.Get("_deleted")
+	state, _ := body.Get("_replication_state")
+	if err != nil || deleted.Kind == ejson.True || strings.HasPrefix(id.Text, "_design/") ||
+		state.Text == "completed" || state.Text == "failed" { // which run on neither side
+		return false
+	}
+	needed, ignored := spec.BeyondCouchDB(body)
+	if len(needed) > 0 {
+		m.say("  %s is refused: a CouchDB does not know `%s`", id.Text, strings.Join(needed, "`, `"))
+		m.refused++
+		return true
+	}
+	for _, field := range ignored {
+		m.ignored[field] = append(m.ignored[field], strings.TrimPrefix(path, "/")+"/"+id.Text)
+	}
+	return false
 }
 
 // ref is a revision of a document.

@@ -24,7 +24,7 @@ func TestLargeDocumentsMove(t *testing.T) {
 			`,"paused":true,"_attachments":{"a":{"content_type":"x/y","data":%q}}`, data)))
 	}
 	said, err := r.shift(couch, true, nil)
-	if err != nil || !strings.Contains(said, "large2 is refused: ") {
+	if !leftOut(err) || !strings.Contains(said, "large2 is refused: ") {
 		t.Errorf("import: %v\n%s", err, said)
 	}
 	for _, id := range []string{"large0", "large1", "large3", "large4", "steady"} {
@@ -64,12 +64,17 @@ func TestLargeDocumentsMoveBehindAProxy(t *testing.T) {
 	said, err := r.shift(couch, true, func(m *move) {
 		m.Server = strings.Replace(proxy.URL, "://", "://adm:pass@", 1)
 	})
-	if err != nil || !strings.Contains(said, "large2 is refused: ") {
+	if !leftOut(err) || !strings.Contains(said, "large2 is refused: ") {
 		t.Errorf("import: %v\n%s", err, said)
 	}
 	for _, id := range []string{"large0", "large1", "steady"} {
 		r.want(200, "GET", "_replicator/"+id, "")
 	}
+}
+
+// leftOut reports whether a move without a take-over fails because of one revision that it left behind.
+func leftOut(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "1 revisions are refused, so their documents are not copied")
 }
 
 func TestReadAtMost(t *testing.T) {

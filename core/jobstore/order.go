@@ -170,3 +170,30 @@ func (s *Store) EndRound(tx kv.Tx, seen schedule.Round, now instant.Time) error 
 	s.Keys.setOrder(tx, o)
 	return nil
 }
+
+// fastClock is by how much a place in the queue must lie ahead to be taken for that of a clock that was ahead. Clocks
+// of nodes differ by less, as a rule; where they do not, no harm is done.
+const fastClock = 10 * time.Minute
+
+// outrun begins another epoch if the last job of a queue that is in the order of times stands at one that a clock gave
+// which was ahead. It would wait until then, behind all that come. So those that wait go first, in their order.
+func outrun(s *Store, tx kv.Tx, now instant.Time) error {
+	o, err := s.Order(tx.Snapshot())
+	if err != nil || o.Needs() != schedule.NeedsTime {
+		return err
+	}
+	last, err := s.Jobs.Head(tx.Snapshot(), 1, true)
+	if err != nil || len(last) == 0 {
+		return err
+	}
+	place, err := placeOf(last[0])
+	if err != nil || place.Epoch != o.Epoch || instant.Time(place.Key) <= now.Add(fastClock) {
+		return err
+	}
+	if o, err = s.Order(tx); err != nil || place.Epoch != o.Epoch {
+		return err
+	}
+	o.Epoch++
+	s.Keys.setOrder(tx, o)
+	return nil
+}

@@ -81,6 +81,39 @@ func TestEndRound(t *testing.T) {
 	}
 }
 
+// TestFIFOAfterWrongClock: a turn that ended by a clock that was hours ahead does not put its job behind all others
+// for as many hours, and a clock that is ahead by a minute is none of that kind.
+func TestFIFOAfterWrongClock(t *testing.T) {
+	for ahead, behind := range map[time.Duration]bool{5 * time.Hour: false, time.Minute: true} {
+		b := newBench(t)
+		b.share(func(c *Sharing) { c.Policy = schedule.FIFO })
+		b.put("a", simple, admin)
+		b.put("b", `{"source":"http://other/a","target":"http://t/b"}`, admin)
+		batch := uint64(100)
+		turn := func() (id string) {
+			batch++
+			taken := get(b, func(tx kv.Tx) (Taken, error) {
+				return b.s.Accept(tx, "w", "node1", jobs.Demand{Batch: batch, Max: 1}, b.now)
+			})
+			w := taken.Work[0]
+			b.now = b.now.Add(time.Second)
+			b.requeue(w, Turn{Place: w.Place, Began: w.Place})
+			return w.JobID
+		}
+		b.now = b.now.Add(ahead)
+		late := turn()
+		b.now = b.now.Add(-ahead)
+		if turn() == late {
+			t.Fatal("the new job should go first")
+		}
+		b.do(func(tx kv.Tx) error { _, err := b.s.Sweep(tx, b.now, 10, 10); return err })
+		turn()
+		if got := turn() != late; got != behind {
+			t.Errorf("by a clock that was %s ahead: the job still waits: %t", ahead, got)
+		}
+	}
+}
+
 // TestFloorStays: a job that comes back with the tag of long ago is the first one that waits, and whoever comes then
 // begins no earlier than others before.
 func TestFloorStays(t *testing.T) {

@@ -48,8 +48,8 @@ const accountRows = 10
 
 // Sweep removes rows that nothing needs any more: finished jobs of old requests and abandoned uploads, up to
 // limit of each, and up to drop jobs of deleted databases (SweepDropped). It reports whether nothing is left to
-// remove; then it has looked at some rows of accounts, too, which it does in turn (sweepAccounts). Of jobs that cannot
-// be read it does as SweepDropped.
+// remove; then it has looked at the end of the queue (outrun) and at some rows of accounts, too, which it does in turn
+// (sweepAccounts). Of jobs that cannot be read it does as SweepDropped.
 func (s *Store) Sweep(tx kv.Tx, now instant.Time, limit, drop int, without ...string) (done bool, err error) {
 	expired, err := s.expireTransient(tx, now, limit, without...)
 	if err != nil {
@@ -61,6 +61,9 @@ func (s *Store) Sweep(tx kv.Tx, now instant.Time, limit, drop int, without ...st
 	}
 	done, err = s.SweepDropped(tx, drop, without...)
 	if done = done && expired < limit && uploads < limit; err != nil || !done {
+		return false, err
+	}
+	if err := outrun(s, tx, now); err != nil {
 		return false, err
 	}
 	return true, sweepAccounts(s, tx, now, accountRows*limit)

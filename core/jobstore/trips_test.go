@@ -153,7 +153,7 @@ var mostTrips = map[string][]int{
 	"pause": {2}, "pause of a run": {1}, "progress": {1}, "promote": {3}, "ready": {2}, "refusals": {1},
 	"refused": {3}, "reindex": {1}, "replicate": {6, 5, 7}, "requeue": {1, 1, 4}, "reset": {1}, "resume": {3},
 	"retries": {1}, "retry": {2}, "retry of failed": {7, 7, 8}, "servers": {5}, "share": {2}, "shared": {2},
-	"stand by": {5, 5, 8}, "store refused": {2}, "sweep": {12}, "total": {4}, "tune": {1}, "uses": {5, 3, 3},
+	"stand by": {5, 5, 8}, "store refused": {2}, "sweep": {12, 13, 12}, "total": {4}, "tune": {1}, "uses": {5, 3, 3},
 	"work": {3},
 }
 

@@ -11,7 +11,7 @@ import (
 // as long as they run. It knows neither shares nor weights.
 type fifo struct{}
 
-func (fifo) Needs() State { return NeedsNothing }
+func (fifo) Needs() State { return NeedsTime }
 
 func (fifo) Enter(_ Order, _ instant.Time, a Account) (int64, Account) { return 0, a }
 

@@ -36,6 +36,7 @@ const (
 	NeedsNothing State = iota
 	NeedsUsage         // Account.Usage, which is forgotten over time
 	NeedsTail          // Account.Tail, which Enter and Settle move on
+	NeedsTime          // nothing of accounts: keys are times by wall clocks, which may be ahead
 )
 
 // Turn is how a run counts against its account when it ends. The node that ran the job computes it.

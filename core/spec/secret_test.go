@@ -137,6 +137,8 @@ func TestParseURL(t *testing.T) {
 		"http://h/%00%fF%9A":           {Scheme: "http", Host: "h", Path: "/%00%fF%9A"},
 		"http://@h":                    {Scheme: "http", Host: "h", Path: "/", HasUserinfo: true},
 		"http://h/a@b:c":               {Scheme: "http", Host: "h", Path: "/a@b:c"},
+		"http://b%C3%BCcher/":          {Scheme: "http", Host: "b%C3%BCcher", Path: "/"},
+		"http://[::ffff:1.2.3.4]/":     {Scheme: "http", Host: "::ffff:1.2.3.4", Path: "/"},
 	} {
 		if got, err := ParseURL(in); err != nil || got != want {
 			t.Errorf("%s: got %+v %v", in, got, err)
@@ -150,6 +152,9 @@ func TestParseURL(t *testing.T) {
 		"http://h/#": errFragment, "http://h#x": errFragment, "http://h/%": errPercent, "http://h/%2": errPercent, "http://h%zz/": errPercent,
 		"http://h/ ": errCharacters, "http://h x": errCharacters, "http://h/é": errCharacters, "http://h/\x00": errCharacters, "http://h/[": errCharacters,
 		"http://h/{}": errCharacters, "http://h\\x": errCharacters, "http://ü:p@h": errCharacters,
+		"http://a%20b/x": errHostEscape, "http://a%25b": errHostEscape, "http://%41:80": errHostEscape,
+		"http://%C3%28/": errHostEscape,
+		"http://[1:2]/":  errIPv6, "http://[1::2::3]": errIPv6, "http://[00001::1]": errIPv6, "http://[::1.2.3]": errIPv6,
 	} {
 		if got, err := ParseURL(in); err != want || got != (URL{}) {
 			t.Errorf("%q: got %+v %v, want %v", in, got, err, want)

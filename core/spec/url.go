@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strconv"
 	"strings"
 )
@@ -27,6 +28,7 @@ var (
 	errUserinfo   = errors.New("user and password in a URL may not hold @, [ or ]; those in `auth.basic` may")
 	errHost       = errors.New("it has no host name")
 	errIPv6       = errors.New("its IPv6 address is not closed or not one")
+	errHostEscape = errors.New("its host name has an ASCII character written with %, which no host name may have")
 	errPort       = errors.New("its port is not a number from 1 to 65535, or its password has a / or ?, which only those in `auth.basic` may")
 	errFragment   = errors.New("it has a fragment; a # in a name is written %23")
 	errPercent    = errors.New("it has a % without two hexadecimal digits; a plain % is written %25")
@@ -64,7 +66,8 @@ func ParseURL(raw string) (u URL, err error) {
 	if err := u.readHost(authority); err != nil {
 		return URL{}, err
 	}
-	if err := cmp.Or(checkCharacters(u.Userinfo), checkCharacters(u.Host), checkCharacters(u.Path), checkPercents(u.Host+u.Path)); err != nil {
+	if err := cmp.Or(checkCharacters(u.Userinfo), checkCharacters(u.Host), checkCharacters(u.Path),
+		checkPercents(u.Host+u.Path), checkHostEscapes(u.Host)); err != nil {
 		return URL{}, err
 	}
 	return u, nil
@@ -74,7 +77,7 @@ func (u *URL) readHost(authority string) error {
 	host, port, hasPort := strings.Cut(authority, ":")
 	if strings.HasPrefix(authority, "[") {
 		inside, after, closed := strings.Cut(authority[1:], "]")
-		if !closed || !strings.Contains(inside, ":") || strings.Trim(inside, "0123456789abcdefABCDEF:.") != "" {
+		if addr, err := netip.ParseAddr(inside); err != nil || !closed || !addr.Is6() || addr.Zone() != "" {
 			return errIPv6
 		}
 		host = inside
@@ -116,6 +119,17 @@ func checkPercents(part string) error {
 	for i := range len(part) {
 		if part[i] == '%' && (i+2 >= len(part) || !isHex(part[i+1]) || !isHex(part[i+2])) {
 			return errPercent
+		}
+	}
+	return nil
+}
+
+// checkHostEscapes finds encoded ASCII characters in a host, which the HTTP client refuses: other letters alone are
+// encoded there.
+func checkHostEscapes(host string) error {
+	for i := range len(host) {
+		if host[i] == '%' && host[i+1] < '8' { // a hexadecimal digit, by checkPercents
+			return errHostEscape
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"couchrelay/core/instant"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
+	"couchrelay/core/node"
 	"couchrelay/core/schedule"
 )
 
@@ -42,10 +43,11 @@ var sharingSubject = subject{
 // sharing are the settings in force, as their operator was told.
 type sharing struct {
 	jobstore.Sharing
-	epoch    int64        // changes of the policy so far
+	epoch    int64        // changes of the policy so far, and places of wrong clocks that were outrun
 	changing bool         // an operator has asked for other settings, and has no answer yet
 	asked    instant.Time // when the last change was asked for
 	at       instant.Time // since when it is in force; 0 when nothing was changed
+	outran   instant.Time // when a place of a wrong clock was outrun last; 0 for never
 }
 
 // change notes settings that an operator has put in force.
@@ -61,7 +63,8 @@ const commitLate = 2 * time.Minute
 
 // settled reports whether all that lands goes by the settings in force.
 func (s *sharing) settled(now instant.Time) bool {
-	return !s.changing && (s.at == 0 || now.Sub(s.at) > commitLate)
+	last := max(s.at, s.outran)
+	return !s.changing && (last == 0 || now.Sub(last) > commitLate)
 }
 
 // sharesOf is how many shares an account has.
@@ -85,6 +88,9 @@ func (s *settingsOfSharing) landed(l landing) {
 		}
 		before := s.order
 		s.order = order
+		if _, sweeps := l.Request.(node.Sweep); sweeps && order.Policy == schedule.FIFO && order.Epoch != before.Epoch {
+			s.sharing.epoch, s.sharing.outran = s.sharing.epoch+1, s.w.Now()
+		}
 		s.checkClock(before.Decay, order.Decay, l)
 		s.checkHalfLife(order)
 	}

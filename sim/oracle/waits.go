@@ -108,7 +108,8 @@ func (w *waits) promised(policy schedule.Policy) bool {
 const mostDecay = 64
 
 // comesLater reports whether jobs that are queued now may go before a waiting one, so no bound counts: its priority
-// has not decayed to 1, or under fifo its last turn ended by a clock that was ahead.
+// has not decayed to 1, or under fifo its last turn ended by a clock that was ahead by less than what is found to be
+// wrong.
 func (w *waits) comesLater(q *queued, order schedule.Order, clock float64) bool {
 	switch {
 	case q.place.Epoch != order.Epoch:
@@ -116,10 +117,14 @@ func (w *waits) comesLater(q *queued, order schedule.Order, clock float64) bool 
 	case order.Policy == schedule.FairShare:
 		return clock < q.decays
 	case order.Policy == schedule.FIFO:
-		return w.w.Now() < instant.Time(q.place.Key) && !w.late()
+		ahead := instant.Time(q.place.Key).Sub(w.w.Now())
+		return 0 < ahead && ahead <= wrongClock && !w.late()
 	}
 	return false
 }
+
+// wrongClock is by how much a clock must have been ahead for nodes to find that it was.
+const wrongClock = 10 * time.Minute
 
 // bound is how long a job waits at most when comesLater is over: for a full turn, and under tags for two rounds before.
 func (q *queued) bound(order schedule.Order) time.Duration {
