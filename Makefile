@@ -49,7 +49,7 @@ BUGGIFY := FDB_NETWORK_OPTION_CLIENT_BUGGIFY_ENABLE= FDB_NETWORK_OPTION_CLIENT_B
 	FDB_NETWORK_OPTION_CLIENT_BUGGIFY_SECTION_FIRED_PROBABILITY=10
 
 # These tests of core/jobs know what each operation answers; repeated after an unknown result, it answers otherwise.
-EXACT := ^(TestModel|TestTally)$$
+EXACT := ^(TestModel|TestTally|TestMovesWithout)$$
 
 FDB_REAL := $(GO) test -count=1 -timeout 20m -tags fdb ./adapters/fdb/... ./cmd/couchrelay ./core/jobs
 
