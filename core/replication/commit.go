@@ -184,6 +184,9 @@ func (k *committer) madeDurable(side peer.Side, start string) {
 		// servers compare revisions, which count the writes: those of a database that was made again may be as many.
 		op := peer.GetLocal{Side: side, ID: k.ids.Bases[0]}
 		k.insist(op, func(reply peer.Reply) { k.watch.sawLog(op, reply, synced) })
+	case !s.tellsApart():
+		// Reached: a database that refused the empty log is to take a checkpoint
+		k.fail(failure(nil, "the %s database refused a log at first, so nothing tells whether it was made again", side))
 	default:
 		synced()
 	}

@@ -77,6 +77,35 @@ func TestMadeAgainAndMarked(t *testing.T) {
 	}
 }
 
+// TestMadeAgainAfterRefusal: a database refuses the empty log for a moment, and is made again before the first
+// checkpoint.
+func TestMadeAgainAfterRefusal(t *testing.T) {
+	for side, code := range []int{peer.Source: 404, peer.Target: 403} { // a source that answers 403 counts as read-only
+		w := newWorld(t)
+		w.numbers()
+		w.fill(3)
+		refused := status(code)
+		w.answer = func(c Call) *peer.Failure {
+			if put, is := c.Op.(peer.PutLocal); is && put.Side == peer.Side(side) {
+				return &refused
+			}
+			return nil
+		}
+		w.begin()
+		for w.run.info.DocsWritten < 3 {
+			w.proceed(first)
+		}
+		w.answer = nil
+		w.remake(peer.Side(side), w.dbs[side].start)
+		w.wantEnd(Crashed, fmt.Sprintf("checkpoint_commit_failure: the %s database refused a log", peer.Side(side)))
+		w.dbs[peer.Source].write("new", "1-a")
+		w.begin()
+		if w.wantEnd(Completed, ""); w.uncovered(w.dbs[peer.Source].seq) != "" {
+			t.Errorf("the %s is made again, and not all comes: %v", peer.Side(side), w.calls)
+		}
+	}
+}
+
 // TestMadeAgainWhileLogIsCopied: a database of a server that numbers its changes is made again at any moment at which a
 // run copies a log of an older server's id to the present id. The new one has no part in that log.
 func TestMadeAgainWhileLogIsCopied(t *testing.T) {

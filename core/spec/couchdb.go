@@ -24,7 +24,7 @@ func BeyondCouchDB(body ejson.Value) (needed, ignored []string) {
 	if _, has := body.Get("weight"); has {
 		ignored = append(ignored, "weight")
 	}
-	if what, has := body.Get("on_refusal"); has && what.Text != string(SkipRefused) {
+	if what, has := body.Get("on_refusal"); has && what.Text != "skip" {
 		ignored = append(ignored, "on_refusal")
 	}
 	return needed, ignored

@@ -122,7 +122,7 @@ func (r *Run) hopeless() bool {
 		on := r.last.op.(peer.Open).Side
 		return r.isOther(on, got.InstanceStartTime) || r.start.sides[on].fewer
 	case peer.Committed:
-		return r.save.other
+		return r.save.other || r.nameless(r.last.op.(peer.Commit).Side)
 	case peer.Local:
 		return r.save.foreign || r.save.behind || r.save.others > 0 || r.readLog(got.Body).fails
 	case peer.RevFound:

@@ -242,8 +242,17 @@ func (r saver) hasLooked() error {
 		if at.rev != "" && !r.save.looks[on] && !keeps {
 			return breach(Logging, "it writes a checkpoint, and has not looked at its log on the %s", peer.Side(on))
 		}
+		if r.nameless(peer.Side(on)) {
+			return breach(Logging, "it writes a checkpoint, and nothing tells the %s from another one", peer.Side(on))
+		}
 	}
 	return nil
+}
+
+// nameless reports whether nothing tells a database from one that is made again: it refused to store an empty log. A
+// source that stores none is known by its changes.
+func (r saver) nameless(on peer.Side) bool {
+	return r.start.sides[on].declined && !(on == peer.Source && r.start.alone)
 }
 
 // saysRight judges what a log says.
