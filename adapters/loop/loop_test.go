@@ -3,6 +3,8 @@ package loop
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -43,7 +45,13 @@ var instance = tuple.UUID{1}
 // newRig starts a loop, which ends with the test.
 func newRig(t *testing.T) *rig {
 	wall := clock.New()
-	client := couch.New(couch.Options{Version: "x", Clock: wall})
+	noTLS := func(name string) (*tls.Config, error) {
+		if name != "" {
+			return nil, errors.New("no section [tls " + name + "]")
+		}
+		return &tls.Config{}, nil
+	}
+	client := couch.New(couch.Options{Version: "x", Clock: wall, TLS: noTLS})
 	t.Cleanup(client.Close)
 	settings := node.DefaultSettings()
 	settings.StartupJitter, settings.PollInterval = 0, 10*time.Millisecond
@@ -167,10 +175,10 @@ func TestLoop(t *testing.T) {
 		return fmt.Sprintf(`{"source":"%s/db","target":"%s/db"%s}`, server.URL, server.URL, more)
 	}
 	r.put("once", pair(""))
-	r.put("refused", `{"source":"http://exa%41mple/db","target":"http://127.0.0.1:1/db"}`)
+	r.put("refused", `{"source":{"url":"https://127.0.0.1:1/db","tls":"none"},"target":"http://127.0.0.1:1/db"}`)
 	r.await("once", jobstore.Completed)
 	rec := fmt.Sprintf("%+v", r.await("refused", jobstore.Crashing))
-	if !strings.Contains(rec, "invalid_replication: source endpoint has an invalid url") {
+	if !strings.Contains(rec, "invalid_replication: source endpoint: no section") {
 		t.Errorf("refused: %s", rec)
 	}
 	r.put("live", pair(`,"continuous":true`))

@@ -106,11 +106,16 @@ func TestPageForWrite(t *testing.T) {
 	})
 	puts := 0
 	for _, s := range []*httptest.Server{source, target} {
-		rest := s.Config.Handler
+		rest, log := s.Config.Handler, ""
 		s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			switch {
-			case r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/_local/"):
+			switch isLog := strings.Contains(r.URL.Path, "/_local/"); {
+			case r.Method == http.MethodPut && isLog:
+				body, _ := io.ReadAll(r.Body)
+				log = string(body)
 				_, _ = io.WriteString(w, written)
+				return
+			case isLog && log != "":
+				_, _ = io.WriteString(w, `{"_rev":"0-1",`+log[1:])
 				return
 			case r.Method == http.MethodPut:
 				if puts++; puts == 1 {

@@ -11,9 +11,9 @@ import (
 )
 
 // TestFewConnections replicates to a target that closes every connection but one, and from a source that allows two,
-// since the changes feed holds one: with connections as many as they allow, and with those of the default.
+// since the changes feed holds one: with connections as many as they allow, and with those of the default. Requests
+// wait for each other's connections, so on a busy machine a run could give up: no other test runs beside it.
 func TestFewConnections(t *testing.T) {
-	t.Parallel()
 	const count = 3000
 	var docs []object
 	for n := range count {
