@@ -21,6 +21,7 @@ type stories struct {
 	of       map[string]*story // by job
 	writes   map[uint64]*wrote // by token
 	requests map[*spec.Replication]*requested
+	made     map[madeAt]bool                // jobs that requests made
 	waits    map[*world.Waiter]instant.Time // when a user who waits looked last
 	unjudged int                            // stories that took too long
 	forked   map[string]bool                // jobs of documents with conflicts, of which no story is told
@@ -48,8 +49,8 @@ var storySubject = subject{
 	begin: func(c *chronicle) {
 		s := &stories{
 			chronicle: c, of: map[string]*story{}, writes: map[uint64]*wrote{},
-			requests: map[*spec.Replication]*requested{}, waits: map[*world.Waiter]instant.Time{},
-			forked: map[string]bool{},
+			requests: map[*spec.Replication]*requested{}, made: map[madeAt]bool{},
+			waits: map[*world.Waiter]instant.Time{}, forked: map[string]bool{},
 		}
 		c.on.documentForked.add(func(f world.DocumentForked) { s.forked[f.ID] = true; delete(s.of, f.ID) })
 		c.on.writeBegins.add(s.writeBegins)
@@ -57,6 +58,11 @@ var storySubject = subject{
 		c.on.writeRefused.add(func(f world.WriteRefused) { s.refused(f.Token) })
 		c.on.dropBegins.add(func(f world.DropBegins) { s.drop(f.Instance, false) })
 		c.on.databaseDropped.add(func(f world.DatabaseDropped) { s.drop(f.Tenant.Instance(), true) })
+		c.on.jobChanged.add(func(j jobChange) {
+			if j.anew && j.after.header != nil {
+				s.made[madeAt{j.id, j.after.record.Created}] = true
+			}
+		})
 		c.on.requestBegins.add(s.requestBegins)
 		c.on.requestAnswered.add(s.requestAnswered)
 		c.on.cancelBegins.add(func(f world.CancelBegins) { s.add(f.ID, f.At, &ordered{verb: world.Cancel, at: f.At}) })
@@ -162,9 +168,20 @@ func (s *stories) drop(instance [16]byte, done bool) {
 	}
 }
 
+// madeAt names a job by when it was made.
+type madeAt struct {
+	id string
+	at instant.Time
+}
+
+// requestBegins begins an attempt of a request. If one before made the job, and its frontend was not told, the request
+// may be carried out twice: others may have canceled the job meanwhile.
 func (s *stories) requestBegins(f world.RequestBegins) {
 	call := f.At // when it was asked: what is told here has been read, and may be past
 	if earlier := s.requests[f.Replication]; earlier != nil {
+		if !s.made[madeAt{f.ID, f.At}] {
+			return
+		}
 		earlier.sure, earlier.moment.over = true, s.w.Now() // it landed, and is made once more
 		call = s.w.Now()
 	}

@@ -98,6 +98,20 @@ func (s *teller) repeats() {
 	s.see(world.RequestBegins{ID: s.id, Replication: s.again, At: s.made[1]})
 }
 
+// lands has an attempt of the repeated request make the job.
+func (s *teller) lands() {
+	made := aJob(jobstore.Record{State: jobstore.Pending, Created: s.made[1]})
+	s.o.on.jobChanged.tell(jobChange{id: s.id, before: &shadow{}, after: made, anew: true})
+}
+
+// cancels cancels the request.
+func (s *teller) cancels() {
+	s.pass(time.Second)
+	s.see(world.CancelBegins{ID: s.id, At: s.now()})
+	s.pass(time.Second)
+	s.see(world.RequestCanceled{ID: s.id, At: s.now().Add(-time.Second)})
+}
+
 func TestStories(t *testing.T) {
 	story := func(tell func(*teller)) func(*rig) {
 		return func(r *rig) {
@@ -269,10 +283,28 @@ func TestStories(t *testing.T) {
 		}), ""},
 		{"a request that is made again after its job failed", story(func(s *teller) {
 			s.repeats()
+			s.lands()
 			s.shown(1, "failed")
 			s.repeats()
 			s.shown(1, "pending")
 		}), ""},
+		{"a request that is made again after its job was canceled", story(func(s *teller) {
+			s.repeats()
+			s.lands()
+			s.shown(1, "completed")
+			s.cancels()
+			s.sees(gone())
+			s.repeats()
+			s.shown(1, "pending")
+		}), ""},
+		{"a job that is there again, and was made once", story(func(s *teller) {
+			s.repeats()
+			s.shown(1, "completed")
+			s.cancels()
+			s.sees(gone())
+			s.repeats()
+			s.shown(1, "pending")
+		}), "S96a"},
 		{"a request is forgotten", story(func(s *teller) { s.requests(1); s.pass(time.Hour); s.sees(gone()) }), ""},
 		{"a request is forgotten soon", story(func(s *teller) { s.requests(1); s.sees(gone()) }), "S96a"},
 	})

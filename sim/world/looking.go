@@ -149,7 +149,7 @@ type (
 	// DropBegins is a replicator database that is about to be deleted; DatabaseDropped follows.
 	DropBegins struct{ Instance [16]byte }
 	// RequestBegins is a request to _replicate that may be carried out from now on; RequestAnswered has the same
-	// replication. If an attempt landed without its frontend being told, the next one begins with the same again.
+	// replication. Each attempt begins with the same again: one may have landed without its frontend being told.
 	RequestBegins struct {
 		ID          string
 		Replication *spec.Replication

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"maps"
 
-	"couchrelay/core/instant"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/spec"
@@ -44,7 +43,7 @@ func (u *users) request(site *decide.Site) {
 		begun := false
 		id, err := kv.Run(ctx, u.w.db, func(tx kv.Tx) (string, error) {
 			id, err := u.w.store.Replicate(tx, rep, Requester, now)
-			if err == nil && (!begun || landed(u.w, id, now)) {
+			if err == nil {
 				u.w.emit(RequestBegins{id, rep, now})
 			}
 			if err == nil && !begun {
@@ -66,12 +65,6 @@ func (u *users) request(site *decide.Site) {
 			waiting{u}.await(w)
 		}
 	})
-}
-
-// landed reports whether an earlier attempt of a request has made the job. The frontend was not told, and tries again.
-func landed(w *World, id string, made instant.Time) bool {
-	rec, err := w.store.Record(w.db.Present(), id)
-	return err == nil && rec != nil && rec.Created == made
 }
 
 // cancelRequest cancels the job of a request.
