@@ -170,6 +170,35 @@ func TestUnreadableLeftover(t *testing.T) {
 	}
 }
 
+// TestLeftOutIsPassedOver: the database is made again, and has the document of which a row cannot be read. It is left
+// out when it is read, so the sweep passes over it: else the run would read it, and sweep, again and again.
+func TestLeftOutIsPassedOver(t *testing.T) {
+	w := newWorld(t)
+	for i := range 9 {
+		w.write(fmt.Sprint("d", i), to(i))
+	}
+	w.start()
+	w.settle(10 * time.Second)
+	w.damage(w.rowsOf("d4")["job"])
+	w.couch = newCouch("2")
+	sweeps := 0
+	w.asked = func(q follow.Request) {
+		if _, is := q.(follow.Sweep); is {
+			sweeps++
+		}
+	}
+	w.write("d4", to(100))
+	w.settle(30 * time.Minute)
+	for _, i := range []int{0, 1, 2, 3, 5, 6, 7, 8} {
+		if state, _ := w.job(fmt.Sprint("d", i)); state != "" {
+			t.Errorf("d%d is %s", i, state)
+		}
+	}
+	if sweeps > 10 {
+		t.Errorf("it is swept %d times in half an hour", sweeps)
+	}
+}
+
 // TestTwoUnreadableStates: rows of two documents cannot be read, before their states are read or after these were
 // written, when the server goes away for a while. The states of all others are written back, also later ones.
 func TestTwoUnreadableStates(t *testing.T) {
