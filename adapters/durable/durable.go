@@ -36,8 +36,8 @@ func Replace(path string, write func(io.Writer) error) error {
 	return err
 }
 
-// Target is the file that a path stands for, which need not exist yet: what its links lead to. It fails for what is
-// there and no regular file.
+// Target returns the path of the file to which the links at a path lead; without a link that is the path itself. The
+// file need not exist yet. A path to something else than a regular file, or through too many links, is refused.
 func Target(path string) (string, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return "", fmt.Errorf("%s is no regular file", path)
@@ -45,14 +45,15 @@ func Target(path string) (string, error) {
 	for range maxLinks {
 		to, err := os.Readlink(path)
 		if err != nil {
-			break
+			return path, nil
 		}
 		if !filepath.IsAbs(to) {
-			to = filepath.Dir(path) + string(filepath.Separator) + to // not cleaned: a .. is that of a real directory
+			// Join would drop a name and the .. behind it, also where that name is a link to another directory.
+			to = filepath.Dir(path) + string(filepath.Separator) + to
 		}
 		path = to
 	}
-	return path, nil
+	return "", fmt.Errorf("%s is a link that leads through more than %d others", path, maxLinks)
 }
 
 // maxLinks is how many links of links systems follow.

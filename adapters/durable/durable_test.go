@@ -74,6 +74,13 @@ func TestReplaceBehindLink(t *testing.T) {
 	if text, err := os.ReadFile(late); string(text) != "new" {
 		t.Errorf("what was not there when the link was made has %q, %v", text, err)
 	}
+	circle := filepath.Join(dir, "circle")
+	if err := os.Symlink("circle", circle); err != nil {
+		t.Fatal(err)
+	}
+	if Replace(circle, write) == nil {
+		t.Error("a link to itself is replaced")
+	}
 	for _, path := range []string{pipe, dir} {
 		before, err := os.Stat(path)
 		if Replace(path, write) == nil || err != nil {
