@@ -21,7 +21,7 @@ type stories struct {
 	of       map[string]*story // by job
 	writes   map[uint64]*wrote // by token
 	requests map[*spec.Replication]*requested
-	made     map[madeAt]bool                // jobs that requests made
+	made     map[madeAt]bool                // jobs that were made, and that no later attempt has answered for yet
 	waits    map[*world.Waiter]instant.Time // when a user who waits looked last
 	unjudged int                            // stories that took too long
 	forked   map[string]bool                // jobs of documents with conflicts, of which no story is told
@@ -168,7 +168,7 @@ func (s *stories) drop(instance [16]byte, done bool) {
 	}
 }
 
-// madeAt names a job by when it was made.
+// madeAt names one of the jobs that have had an id, by when it was made.
 type madeAt struct {
 	id string
 	at instant.Time
@@ -179,9 +179,12 @@ type madeAt struct {
 func (s *stories) requestBegins(f world.RequestBegins) {
 	call := f.At // when it was asked: what is told here has been read, and may be past
 	if earlier := s.requests[f.Replication]; earlier != nil {
-		if !s.made[madeAt{f.ID, f.At}] {
+		landed := madeAt{f.ID, f.At}
+		if !s.made[landed] {
 			return
 		}
+		// Once: else the attempt after this one would take this one, too, for one that landed.
+		delete(s.made, landed)
 		earlier.sure, earlier.moment.over = true, s.w.Now() // it landed, and is made once more
 		call = s.w.Now()
 	}

@@ -297,6 +297,14 @@ func TestStories(t *testing.T) {
 			s.repeats()
 			s.shown(1, "pending")
 		}), ""},
+		{"a request that lands once, and is sent three times", story(func(s *teller) {
+			s.repeats()
+			s.lands()
+			s.cancels()
+			s.repeats()
+			s.repeats()
+			s.sees(gone())
+		}), ""},
 		{"a job that is there again, and was made once", story(func(s *teller) {
 			s.repeats()
 			s.shown(1, "completed")
