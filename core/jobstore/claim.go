@@ -191,7 +191,7 @@ func (l lots) succeed(row []byte, repID string, without []string) (moved int, er
 	switch {
 	case len(waiting) == 0:
 	case other != nil:
-		// Reached: another job has the replication before those that waited for it
+		// Reached: another job got the replication before the jobs that had waited for it
 		err = jobs.OfJob(owner, l.await(repID))
 	case heir < 0:
 		return 0, nil

@@ -171,12 +171,13 @@ func (s *Store) EndRound(tx kv.Tx, seen schedule.Round, now instant.Time) error 
 	return nil
 }
 
-// fastClock is by how much a place in the queue must lie ahead to be taken for that of a clock that was ahead. Clocks
-// of nodes differ by less, as a rule; where they do not, no harm is done.
+// fastClock is how far ahead of the clock a place in the queue must lie for a clock to have been wrong that gave it.
+// The clocks of nodes differ by less as a rule. Where they differ by more, jobs change places in the queue, no more.
 const fastClock = 10 * time.Minute
 
-// outrun begins another epoch if the last job of a queue that is in the order of times stands at one that a clock gave
-// which was ahead. It would wait until then, behind all that come. So those that wait go first, in their order.
+// outrun begins another epoch if the policy orders jobs by time, and the last job in the queue has a time to come,
+// which a clock gave that was ahead. The job would wait until then, behind all jobs that come. In a new epoch the jobs
+// that wait now go before those that come, in their order.
 func outrun(s *Store, tx kv.Tx, now instant.Time) error {
 	o, err := s.Order(tx.Snapshot())
 	if err != nil || o.Needs() != schedule.NeedsTime {

@@ -180,8 +180,9 @@ func (k *committer) madeDurable(side peer.Side, start string) {
 	case side == peer.Source && k.readOnly:
 		k.keepsLast(synced)
 	case s.logRev != "":
-		// A cluster takes a log whatever it replaces, also over that of a backup which was put back meanwhile. Other
-		// servers compare revisions, which count the writes: those of a database that was made again may be as many.
+		// A cluster takes a log whatever it replaces, also in the place of an older one, after a backup was put back.
+		// Other servers compare revisions, but these only count the writes, and a database that was made again may
+		// have had as many.
 		op := peer.GetLocal{Side: side, ID: k.ids.Bases[0]}
 		k.insist(op, func(reply peer.Reply) { k.watch.sawLog(op, reply, synced) })
 	case !s.tellsApart():

@@ -30,7 +30,7 @@ type docCopy struct {
 }
 
 func (p *pipeline) copyDoc(b *batch, doc alone) {
-	c := &docCopy{pipeline: p, batch: b, asked: doc.Revs}
+	c := &docCopy{pipeline: p, batch: b, asked: doc.Revs, counted: map[string]bool{}}
 	c.call = &call{op: doc.CopyDoc, held: true, brief: p.spares(b), began: doc.began}
 	c.call.absorb, c.call.then = c.absorb, c.onCopied
 	p.issue(c.call)
@@ -99,9 +99,6 @@ func (c *docCopy) doubts(rev string) bool {
 func (c *docCopy) count(rev peer.CopiedRev) {
 	if written, counted := c.counted[rev.Rev]; written || counted && rev.Refused != nil {
 		return
-	}
-	if c.counted == nil {
-		c.counted = map[string]bool{}
 	}
 	c.counted[rev.Rev] = rev.Refused == nil
 	c.info.DocsRead++
@@ -200,9 +197,6 @@ func (c *docCopy) takesNone(v *peer.Refusal) bool {
 func (c *docCopy) leave(v Finding) {
 	for _, rev := range c.asked {
 		if _, counted := c.counted[rev]; !counted {
-			if c.counted == nil {
-				c.counted = map[string]bool{}
-			}
 			c.counted[rev] = false
 			v.ID, v.Rev = c.call.op.(peer.CopyDoc).ID, rev
 			if !c.batch.retries {
@@ -246,9 +240,6 @@ func (c *docCopy) askAgain(op peer.CopyDoc) {
 // Under on_refusal fail, too: the source may have been made again since they were listed, so that all later runs would
 // crash for them. They cannot be taken off: the node of a cluster that has them may come back.
 func (c *docCopy) keepListed() {
-	if c.counted == nil {
-		c.counted = map[string]bool{}
-	}
 	for _, rev := range c.lacking {
 		c.counted[rev] = false
 	}

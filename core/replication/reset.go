@@ -18,8 +18,8 @@ func (o *opener) forgets(on peer.Side) bool {
 func (o *opener) resets() bool { return o.plan.Reset || o.anew }
 
 // marks reports whether a side is to have a log before it has a checkpoint: where no instance_start_time tells that a
-// database was deleted and made again, the log does. The new database has none, or that of another run (see
-// checkpoint.Log.Mark), and the run looks before each checkpoint. A target that refuses the log has a run fail for its
+// database was deleted and made again, the log does. The new database has no log, or one with another mark, and the run
+// looks at it before each checkpoint (see checkpoint.Log.Mark). A target that refuses the log has a run fail for its
 // checkpoint: it may take that by then, and be another one. A source that does counts as one that may only be read.
 func (o *opener) marks(on peer.Side) bool {
 	s := &o.sides[on]

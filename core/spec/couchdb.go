@@ -6,8 +6,9 @@ import (
 	"couchrelay/core/ejson"
 )
 
-// BeyondCouchDB names the fields of a replication document that a CouchDB does not know. Without those that are needed
-// its replication would not run there, or run though it must not; the others change how it runs.
+// BeyondCouchDB names the fields of a replication document that a CouchDB does not know. If a field is needed, the
+// replication would not run in a CouchDB without it, or would run although it is paused. A field that is ignored only
+// changes how the replication runs.
 func BeyondCouchDB(body ejson.Value) (needed, ignored []string) {
 	for _, side := range []string{"source", "target"} {
 		e, _ := body.Get(side)

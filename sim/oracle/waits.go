@@ -108,8 +108,8 @@ func (w *waits) promised(policy schedule.Policy) bool {
 const mostDecay = 64
 
 // comesLater reports whether jobs that are queued now may go before a waiting one, so no bound counts: its priority
-// has not decayed to 1, or under fifo its last turn ended by a clock that was ahead by less than what is found to be
-// wrong.
+// has not decayed to 1, or under fifo its last turn ended by a clock that was ahead, but by too little for nodes to
+// find that.
 func (w *waits) comesLater(q *queued, order schedule.Order, clock float64) bool {
 	switch {
 	case q.place.Epoch != order.Epoch:

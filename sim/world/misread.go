@@ -89,8 +89,8 @@ func (s sparing) unneeded(r fakefdb.Row, asked Asked) bool {
 }
 
 // free reports whether a row may have any value: counters, numbers and tags, places, ids of jobs, and rows whose
-// presence alone counts, as that of a hold. Of a worker's lease all that counts is
-// whether it is that of a live one, and others pass over what they cannot read of its heartbeat.
+// presence alone counts, as that of a hold. Of a worker's lease nothing counts but whether the worker is live, and
+// other workers pass over what they cannot read of its heartbeat.
 func (s sparing) free(key []byte) bool {
 	k := &s.w.store.Keys
 	for _, q := range []jobs.Keys{k.Jobs, s.w.follows.store.Keys.Jobs} {
