@@ -157,6 +157,7 @@ func (p *pipeline) waiting() int {
 func (p *pipeline) passThrough() {
 	for len(p.batches) > 0 && p.batches[0].stage == done {
 		b := p.batches[0]
+		p.turn.moves()
 		p.info.ThroughSeq = b.last
 		p.commits.passed(b)
 		p.batches = p.batches[1:]
@@ -235,6 +236,7 @@ func (p *pipeline) divide(b *batch, missing []peer.DocMissing) {
 	for _, d := range b.docs {
 		p.info.MissingChecked += int64(len(d.Revs))
 	}
+	p.turn.moves()
 	b.stage, b.docs = moving, nil
 	bulk := p.plan.UseBulkGet && p.skipBulk.worthwhile(bulkThreshold, p.now)
 	for _, d := range missing {

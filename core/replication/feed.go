@@ -125,6 +125,9 @@ func (f *feed) onChanges(op peer.ReadChanges, reply peer.Reply) {
 	}
 	f.caught = got.End && (!op.Wait || len(got.Rows) < op.Limit)
 	f.over = f.caught && !f.plan.Continuous
+	if !f.work.open() {
+		f.turn.moves()
+	}
 	f.estimatePending(got)
 	f.pauseWhenIdle(op, len(got.Rows))
 }

@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"cmp"
 	"slices"
 
 	"couchrelay/core/instant"
@@ -12,6 +13,7 @@ type turn struct {
 
 	begun instant.Time // when the run got its slot; without meaning while it is idle
 	first instant.Time // when it asked for the first documents; 0 before
+	moved instant.Time // when it knew what the target lacks of the first changes, or that there are none; 0 before
 	asked instant.Time // when it was told to give way; 0 before
 	gave  bool         // it has answered that with GivesWay
 }
@@ -19,19 +21,40 @@ type turn struct {
 // due is when a delayed run makes its first request.
 func (t *turn) due() instant.Time { return t.begun.Add(t.plan.Delay) }
 
-// giveWay tells that the run may be stopped for another job, once all documents are over that it began in the first
-// half of the time from its first document until it was told so. Otherwise a document that takes longer than a turn
-// would be begun anew in each turn, for ever; so the first ones are finished in every turn. What comes before the first
-// comes anew in each turn, and does not count. One whose attempt fails has lost its time already, and does not keep the
-// slot for a pause. The run copies other documents as well meanwhile, as the slot is taken anyway.
+// moves notes that the run has got as far as to documents, or that there is nothing to copy.
+func (t *turn) moves() { t.moved = cmp.Or(t.moved, t.now) }
+
+// giveWay tells that the run may be stopped for another job, once nothing is under way that would be begun anew in
+// each turn, for ever, if it were given up now. The run copies other documents as well meanwhile, as the slot is
+// taken anyway.
 func (t *turn) giveWay() {
 	if t.asked == 0 || t.gave || t.phase == ended || t.stopping {
 		return
 	}
-	early := t.first.Add(t.asked.Sub(t.first) / 2)
-	stays := func(c *call) bool { return c.id != 0 && ofDocuments(c.op) && c.began <= early }
-	if !slices.ContainsFunc(t.calls, stays) {
+	if !slices.ContainsFunc(t.calls, t.keepsSlot) {
 		t.gave = true
 		t.emit(GivesWay{})
 	}
+}
+
+// keepsSlot reports whether the run does not give way before a call is over.
+//
+// Until the run has moved, every call does, as the way to the first documents is the same in each turn: servers may
+// be slow, and a source with a filter may read for longer than a turn before it has a change. After that, documents
+// do that were begun in the first half of the time from the first one until the run was told to give way: those that
+// take longer than a turn are begun early in the next. One that failed stays for its next attempts, or it would never
+// come to the last one, after which another way is taken; but a run does not wait in a slot for a server that asks to
+// come later.
+func (t *turn) keepsSlot(c *call) bool {
+	if f := c.failure; c.id == 0 && f != nil && (asksForLess(f) || f.RetryAfter > 0) {
+		return false
+	}
+	if t.moved == 0 {
+		return true
+	}
+	early := t.first.Add(t.asked.Sub(t.first) / 2)
+	if t.moved > t.asked {
+		early = t.moved
+	}
+	return ofDocuments(c.op) && c.began <= early
 }

@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -121,23 +122,126 @@ func TestStopEndsYielding(t *testing.T) {
 	}
 }
 
-// TestFailedDocumentGivesWay: a document whose attempt fails does not keep the slot until the next one.
-func TestFailedDocumentGivesWay(t *testing.T) {
-	w := yielding(t, peer.CopyDoc{})
-	w.now = w.now.Add(time.Minute)
-	w.step(GiveWay{})
-	w.answer = func(c Call) *peer.Failure {
-		if isCopy(c.Op) {
-			return &peer.Failure{Kind: peer.Status, Status: 503, Method: "PUT", URL: "http://x/"}
+// TestFailedDocumentKeepsSlot: the attempts of a document that began early are made in one turn, up to the last, or
+// the run would never come to what it does then: it copies by itself what cannot be read in bulk, and ends for the
+// rest, so that the job counts as crashed.
+func TestFailedDocumentKeepsSlot(t *testing.T) {
+	slow := &peer.Failure{Kind: peer.TimedOut, Method: "POST", URL: "http://x/"}
+	for _, kind := range []peer.Op{peer.CopyDoc{}, peer.FetchDocs{}} {
+		w := yielding(t, kind)
+		w.now = w.now.Add(time.Minute)
+		w.step(GiveWay{})
+		w.answer = func(c Call) *peer.Failure {
+			if !isOf([]peer.Op{kind}, c.Op) {
+				return nil
+			}
+			w.now = w.now.Add(15 * time.Second)
+			return slow
 		}
-		return nil
+		for w.end == nil {
+			w.proceed(first)
+		}
+		cause, written := Stopped, int64(1)
+		if isCopy(kind) {
+			cause, written = Crashed, 0
+		}
+		if w.end.Cause != cause || w.end.Info.Written != written {
+			t.Errorf("%T: ended with %+v", kind, w.end)
+		}
 	}
-	asked := w.now
-	for w.end == nil {
+}
+
+// TestAskedToComeLater: a run does not wait in its slot for a server that asks to come later.
+func TestAskedToComeLater(t *testing.T) {
+	for _, f := range []peer.Failure{
+		{Kind: peer.Status, Status: 503, RetryAfter: time.Second},
+		{Kind: peer.Status, Status: 429},
+	} {
+		w := yielding(t, peer.CopyDoc{})
+		w.now = w.now.Add(time.Minute)
+		w.step(GiveWay{})
+		asked := w.now
+		w.answer = func(c Call) *peer.Failure {
+			if isCopy(c.Op) {
+				return &f
+			}
+			return nil
+		}
+		for w.end == nil {
+			w.proceed(first)
+		}
+		if w.end.Cause != Stopped || w.now.Sub(asked) > 500*time.Millisecond {
+			t.Errorf("%v: ended %s later with %+v", f, w.now.Sub(asked), w.end)
+		}
+	}
+}
+
+// TestComesLater: once a server that asked to come later lets a document through, that keeps the slot.
+func TestComesLater(t *testing.T) {
+	w := yielding(t, peer.CopyDoc{})
+	w.answer = func(Call) *peer.Failure { return &peer.Failure{Kind: peer.Status, Status: 429} }
+	for w.hangs([]peer.Op{peer.CopyDoc{}}) >= 0 {
 		w.proceed(first)
 	}
-	if w.end.Cause != Stopped || w.now.Sub(asked) > time.Second {
-		t.Errorf("ended %s later with %+v", w.now.Sub(asked), w.end)
+	w.answer = nil
+	w.wait(time.Minute, peer.CopyDoc{}, peer.ReadChanges{})
+	w.step(GiveWay{})
+	if w.end != nil || w.hangs([]peer.Op{peer.CopyDoc{}}) < 0 {
+		t.Errorf("the document is given up; end %v", w.end)
+	}
+}
+
+// TestWayToFirstDocument: a run whose turn is over before it has a document goes on to its first ones, whatever took
+// so long, and ends with a checkpoint that covers them; later ones are left for the next turn.
+func TestWayToFirstDocument(t *testing.T) {
+	for _, kind := range []peer.Op{peer.Open{}, peer.GetLocal{}, peer.ReadChanges{}, peer.DiffRevs{}} {
+		w := yielding(t, kind)
+		w.now = w.now.Add(time.Minute)
+		w.step(GiveWay{})
+		w.wait(time.Minute, kind)
+		if w.end != nil {
+			t.Fatalf("%T: ended on the way to the first document: %v", kind, w.end)
+		}
+		for w.end == nil && w.hangs([]peer.Op{peer.CopyDoc{}, peer.FetchDocs{}}) < 0 {
+			w.proceed(first)
+		}
+		w.dbs[peer.Source].write("late", "1-a")
+		for w.end == nil {
+			w.proceed(first)
+		}
+		if w.end.Cause != Stopped || w.end.Info.Written != 1 || w.end.Info.CheckpointedSeq != seqOf(1) {
+			t.Errorf("%T: ended with %+v", kind, w.end)
+		}
+	}
+}
+
+// TestNothingToCopy: a run that has found no document to copy gives way once it knows that of the first changes: the
+// target has them, a filter leaves out all, or there are none.
+func TestNothingToCopy(t *testing.T) {
+	filtered := func(peer.ReadChanges) peer.Changes { return peer.Changes{LastSeq: seqOf(7), End: true} }
+	for _, c := range []struct {
+		there int
+		rows  func(peer.ReadChanges) peer.Changes
+	}{{there: 5}, {rows: filtered}, {}} {
+		w := stalling(t, func(w *world) {
+			w.plan.Continuous, w.plan.BatchSize, w.rows = true, 2, c.rows
+			for on := range w.dbs {
+				w.dbs[on] = newDatabase()
+				for i := range c.there {
+					w.dbs[on].write(fmt.Sprintf("doc%d", i), "1-a")
+				}
+			}
+		}, peer.ReadChanges{})
+		w.now = w.now.Add(time.Minute)
+		w.step(GiveWay{})
+		w.readOnce()
+		for w.end == nil && (c.there == 0 || w.hangs([]peer.Op{peer.DiffRevs{}}) >= 0) {
+			w.proceed(first)
+		}
+		w.wait(time.Minute, peer.ReadChanges{}, peer.DiffRevs{})
+		if w.end == nil || w.end.Cause != Stopped {
+			t.Errorf("%+v: ended with %+v", c, w.end)
+		}
 	}
 }
 

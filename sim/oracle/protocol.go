@@ -22,8 +22,8 @@ var protocolSubject = subject{
 			"durable, where the target refuses nothing."},
 		{"S95d", "A log goes to the target and then to the source, and its history extends what the run found."},
 		{"S95e", "A run with nothing in flight goes on, and what failed is repeated after a pause."},
-		{"S95g", "A run that is to give way finishes the documents that it began in the first half of its turn, " +
-			"and then gives way at once."},
+		{"S95g", "A run that is to give way goes on to its first documents, finishes those that it began in the " +
+			"first half of its turn, with all attempts, and then gives way at once."},
 		{"S95f", "How a run ends follows from what it was told: it completes only with all concluded and " +
 			"saved, and " +
 			"gives up only for an answer."},

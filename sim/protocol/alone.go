@@ -73,7 +73,7 @@ func (r copier) copied(f *flight, op peer.CopyDoc, reply peer.Reply) {
 		r.outcomeOf(w, &o)
 		if f := reply.Failure; f != nil && f.Side == peer.Source && f.Kind == peer.Status && f.Status == 404 {
 			w.missed++
-			r.wait.pauses(r.now, missingPause)
+			r.findsLater()
 		}
 		r.last.missed = max(r.last.missed, w.missed)
 	}
@@ -147,6 +147,12 @@ func (r copier) outcomeOf(w *want, o *outcome) {
 	}
 }
 
+// findsLater notes that the source is asked once more for what it lacks.
+func (r copier) findsLater() {
+	r.wait.pauses(r.now, missingPause)
+	r.turn.tries = max(r.turn.tries, r.now.Add(missingPause))
+}
+
 // pausesAfterCopy notes for what a copy may wait.
 func (r copier) pausesAfterCopy(op peer.CopyDoc, o *outcome) {
 	if len(o.came) > 0 {
@@ -154,7 +160,7 @@ func (r copier) pausesAfterCopy(op peer.CopyDoc, o *outcome) {
 	}
 	for _, rev := range o.came { // in any order: the longest pause counts
 		if rev.Missing {
-			r.wait.pauses(r.now, missingPause)
+			r.findsLater()
 		}
 		if rev.Refused != nil && !leavesOut(rev.Refused) {
 			r.wait.fails(r.Run, op, nil)

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -211,6 +212,7 @@ func (r copier) compared(f *flight, reply peer.Reply) {
 	}
 	switch {
 	case unreadable(reply.Failure):
+		r.turn.moved = cmp.Or(r.turn.moved, r.now)
 		for _, w := range f.wants {
 			w.learn(nil)
 		}
@@ -221,6 +223,7 @@ func (r copier) compared(f *flight, reply peer.Reply) {
 		}
 		return
 	}
+	r.turn.moved = cmp.Or(r.turn.moved, r.now)
 	missing, absent := map[name][]string{}, 0
 	for _, d := range got.Docs {
 		if len(d.Ancestors) == 0 {

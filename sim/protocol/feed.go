@@ -100,6 +100,9 @@ func (r copier) read(op peer.ReadChanges, reply peer.Reply) {
 		r.wait.pauses(r.now, firstPause)
 	}
 	before := f.since
+	if r.turn.batch == 0 {
+		r.turn.batch = min(max(1, len(got.Rows)), r.WorkerBatchSize)
+	}
 	for _, row := range got.Rows {
 		r.announce(row)
 	}

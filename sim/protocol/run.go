@@ -67,6 +67,7 @@ type flight struct {
 // told is the answer by which the run makes its present step; op is nil if it makes it by another event.
 type told struct {
 	op     peer.Op
+	sent   instant.Time
 	reply  peer.Reply
 	missed int // how often the source lacked a revision of it
 }
@@ -152,7 +153,8 @@ func (r *Run) replied(id uint64, reply peer.Reply) error {
 		return nil
 	}
 	delete(r.flights, id)
-	r.last = told{op: f.op, reply: reply}
+	r.last = told{op: f.op, sent: f.sent, reply: reply}
+	defer r.getsOn()
 	r.wait.answered(r, f.op, reply)
 	if reply.Failure != nil {
 		r.took(failures)

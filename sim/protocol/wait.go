@@ -99,6 +99,9 @@ func (w *waiting) fails(r *Run, op peer.Op, f *peer.Failure) {
 		}
 	}
 	w.pauses(r.now, most)
+	if f == nil || f.RetryAfter == 0 && !Throttles(f) {
+		r.turn.tries = max(r.turn.tries, r.now.Add(most))
+	}
 	if f != nil && len(w.failed) < maxFailed {
 		w.failed = append(w.failed, failure{op, r.now.Add(least)})
 	}

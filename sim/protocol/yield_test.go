@@ -36,23 +36,65 @@ func TestYielding(t *testing.T) {
 		c.pass(-40 * time.Second)
 		return c.asks(write(id))
 	}
+	reading := func(c *talk) uint64 {
+		c.hears(replication.Begin{})
+		c.located()
+		c.pass(time.Minute)
+		id := c.asks(peer.ReadChanges{Since: peer.Zero, Limit: 10})
+		c.hears(replication.GiveWay{})
+		return id
+	}
+	compared := func(c *talk) {
+		c.gets(reading(c), peer.Changes{Rows: []peer.Change{row(1, "a", "1-a"), row(2, "b", "1-b")}})
+		c.asks(peer.ReadChanges{Since: seq(2), Limit: 10})
+		c.does(diff("a", "1-a"), peer.Diff{})
+	}
+	arrives := func(c *talk) {
+		c.gets(reading(c), peer.Changes{Rows: []peer.Change{row(1, "a", "1-a")}})
+		c.does(diff("a", "1-a"), peer.Diff{Docs: []peer.DocMissing{{ID: "a", Missing: []string{"1-a"}}}})
+		copies(c)
+		c.pass(time.Hour)
+	}
+	later := func(c *talk, id uint64) {
+		busy := &peer.Failure{Kind: peer.Status, Status: 429}
+		c.hears(replication.Reply{ID: id, Reply: peer.Reply{Failure: busy}})
+	}
+	breaks := func(c *talk, id uint64) {
+		c.hears(replication.Reply{ID: id, Reply: peer.Reply{Failure: &peer.Failure{Kind: peer.Broken}}})
+	}
 	late, early := 31*time.Second, 29*time.Second
 	check(t, []conversation{
-		{"at once, with nothing under way", spec.Replication{}, func(c *talk) {
-			c.hears(replication.Begin{})
-			c.begun(row(1, "a", "1-a"))
+		{"on the way to the first document", spec.Replication{}, func(c *talk) {
+			c.named()
+			c.asks(peer.Open{Side: peer.Source})
 			c.pass(time.Minute)
 			c.hears(replication.GiveWay{})
 			gives(c)
-			rests(c)
+		}, Yielding},
+		{"while the first changes are read", spec.Replication{}, func(c *talk) { reading(c); gives(c) }, Yielding},
+		{"not while the first changes are read", spec.Replication{}, func(c *talk) { reading(c); rests(c) }, legal},
+		{"when there are no changes", spec.Replication{Continuous: true}, func(c *talk) {
+			c.gets(reading(c), peer.Changes{End: true, LastSeq: peer.Zero})
+			gives(c)
 		}, legal},
-		{"not at all", spec.Replication{}, func(c *talk) {
-			c.hears(replication.Begin{})
-			c.begun(row(1, "a", "1-a"))
-			c.pass(time.Minute)
-			c.hears(replication.GiveWay{})
+		{"not when there are no changes", spec.Replication{Continuous: true}, func(c *talk) {
+			c.gets(reading(c), peer.Changes{End: true, LastSeq: peer.Zero})
 			rests(c)
 		}, Yielding},
+		{"once the first changes are compared", spec.Replication{Continuous: true}, func(c *talk) {
+			compared(c)
+			gives(c)
+		}, legal},
+		{"not once the first changes are compared", spec.Replication{Continuous: true}, func(c *talk) {
+			compared(c)
+			rests(c)
+		}, Yielding},
+		{"with the first document under way", spec.Replication{}, func(c *talk) { arrives(c); gives(c) }, Yielding},
+		{"not with the first document under way", spec.Replication{}, func(c *talk) { arrives(c); rests(c) }, legal},
+		{"on the way, from a server that asks to come later", spec.Replication{}, func(c *talk) {
+			later(c, reading(c))
+			gives(c)
+		}, legal},
 		{"for nobody", spec.Replication{}, func(c *talk) { c.begun(row(1, "a", "1-a")); gives(c) }, Yielding},
 		{"twice", spec.Replication{}, func(c *talk) {
 			c.hears(replication.GiveWay{})
@@ -71,10 +113,21 @@ func TestYielding(t *testing.T) {
 			c.gets(id, peer.Copied{Revs: []peer.CopiedRev{{Rev: "1-a"}}})
 			rests(c)
 		}, Yielding},
+		{"while an early copy waits for its next attempt", spec.Replication{}, func(c *talk) {
+			breaks(c, asked(early, copies)(c))
+			gives(c)
+		}, Yielding},
 		{"not while an early copy waits for its next attempt", spec.Replication{}, func(c *talk) {
-			id := asked(early, copies)(c)
-			down := &peer.Failure{Kind: peer.Status, Status: 503}
-			c.hears(replication.Reply{ID: id, Reply: peer.Reply{Failure: down}})
+			breaks(c, asked(early, copies)(c))
+			rests(c)
+		}, legal},
+		{"not when an early copy should have been repeated", spec.Replication{}, func(c *talk) {
+			breaks(c, asked(early, copies)(c))
+			c.pass(time.Minute)
+			rests(c)
+		}, Yielding},
+		{"not while an early copy is to be repeated later", spec.Replication{}, func(c *talk) {
+			later(c, asked(early, copies)(c))
 			rests(c)
 		}, Yielding},
 		{"not while an early copy is repeated", spec.Replication{}, func(c *talk) {
