@@ -1,8 +1,6 @@
 package node
 
 import (
-	"slices"
-
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
@@ -89,7 +87,7 @@ func (ListOwned) ofLease() {}
 
 // renew has of the jobs that could not be read the keys alone.
 func (q ListOwned) renew(n *Node) Request {
-	q.Without = slices.Clone(n.unreadable)
+	q.Without = n.unreadable
 	return q
 }
 
@@ -148,7 +146,7 @@ func (Retire) ofLease() {}
 
 // renew leaves out the jobs that could not be read.
 func (q Retire) renew(n *Node) Request {
-	q.Without = slices.Clone(n.unreadable)
+	q.Without = n.unreadable
 	return q
 }
 
@@ -196,7 +194,7 @@ func (q Expire) String() string { return "expire " + q.Worker }
 
 // renew leaves out the jobs that could not be read.
 func (q Expire) renew(n *Node) Request {
-	q.Without = slices.Clone(n.unreadable)
+	q.Without = n.unreadable
 	return q
 }
 

@@ -2,7 +2,6 @@ package node
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"couchrelay/core/instant"
@@ -38,7 +37,7 @@ func (Accept) ofLease() {}
 // renew leaves out the jobs that could not be read. If an attempt of the same number has taken one, the number is used
 // up by now (see onOwned).
 func (q Accept) renew(n *Node) Request {
-	q.Without, q.Demand.Batch = slices.Clone(n.unreadable), n.batch
+	q.Without, q.Demand.Batch = n.unreadable, n.batch
 	return q
 }
 
@@ -75,7 +74,7 @@ type Promoted struct {
 func (Promote) String() string { return "promote" }
 
 func (q Promote) renew(n *Node) Request {
-	return Promote{Limit: max(1, q.Limit/2), Without: slices.Clone(n.unreadable)}
+	return Promote{Limit: max(1, q.Limit/2), Without: n.unreadable}
 }
 
 func (q Promote) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
@@ -100,7 +99,7 @@ type Sweep struct {
 func (Sweep) String() string { return "sweep" }
 
 func (q Sweep) renew(n *Node) Request {
-	return Sweep{Limit: q.Limit, Drop: max(1, q.Drop/2), Without: slices.Clone(n.unreadable)}
+	return Sweep{Limit: q.Limit, Drop: max(1, q.Drop/2), Without: n.unreadable}
 }
 
 func (q Sweep) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
