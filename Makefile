@@ -23,10 +23,13 @@ build-fdb: ## build bin/couchrelay with FoundationDB support; needs FoundationDB
 test: lint test-go sim ## all tests: lint, packages, simulations, servers that nobody here wrote, installation
 	$(MAKE) -j3 -Otarget test-fdb integration test-dist # together, since they mostly wait
 
+# What computes much has memory to spare: the garbage collector took a quarter of its time.
+SPARE := GOGC=400 GOMEMLIMIT=3GiB
+
 # Packages with goroutines run under the race detector; the core has none, which a test proves. Tests of the command
 # mostly wait, so more of them run at once than there are cores.
 test-go:
-	$(GO) test ./core/... ./fuzz/... ./sim/conformance/...
+	$(SPARE) $(GO) test ./core/... ./fuzz/... ./sim/conformance/...
 	$(GO) test -race -timeout 20m -parallel 4 $$($(GO) list ./cmd/... ./adapters/... ./sim/fakefdb/... | grep -v /integration) # the longest first
 
 # The FoundationDB adapter with the real Go bindings over a test double of the C client: its header, and an
@@ -128,7 +131,7 @@ traces: ## draw what a run's window does at its start, a jump of latency, 429, a
 
 SIMTIME ?= 60s
 sim: ## simulations: the simulator's tests, all scenarios, new worlds for SIMTIME (60s), each of them twice
-	$(GO) test -timeout 20m ./sim/... ./scenarios/... ./cmd/couchsim/...
+	$(SPARE) $(GO) test -timeout 20m ./sim/... ./scenarios/... ./cmd/couchsim/...
 	$(GO) run ./cmd/couchsim run --seeds 1000 --duration $(SIMTIME) --twice
 
 EXPERIMENT ?= scenarios/research/quick.ini

@@ -33,11 +33,17 @@ func TestAcceptOfLongHistories(t *testing.T) {
 	b := newBench(t)
 	b.s.Config.MaxHistory = 1000
 	crashed := Event{Type: "crashed", At: b.now, Reason: strings.Repeat("r", 600)}
+	var long Record
+	for range 500 {
+		long.note(b.s.Config.MaxHistory, Event{Type: "started", At: b.now}, crashed)
+	}
 	for i := range 50 {
-		id := fmt.Sprint("doc", i)
-		b.put(id, fmt.Sprintf(`{"source":"http://s/x%d","target":"http://t/x%d"}`, i, i), admin)
+		b.put(fmt.Sprint("doc", i), fmt.Sprintf(`{"source":"http://s/x%d","target":"http://t/x%d"}`, i, i), admin)
+	}
+	for i := range 50 { // after all documents are there, as the whole store is checked with each
+		id := jobID(fmt.Sprint("doc", i))
 		b.do1(func(tx kv.Tx) error {
-			j, err := b.s.Jobs.Get(tx, jobID(id))
+			j, err := b.s.Jobs.Get(tx, id)
 			if err != nil {
 				return err
 			}
@@ -45,10 +51,8 @@ func TestAcceptOfLongHistories(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			for range 500 {
-				rec.note(b.s.Config.MaxHistory, Event{Type: "started", At: b.now}, crashed)
-			}
-			return b.s.Jobs.Add(tx, jobID(id), j.Schedule, rec.encode())
+			rec.History = long.History
+			return b.s.Jobs.Add(tx, id, j.Schedule, rec.encode())
 		})
 	}
 	if counts := b.acceptAll(); len(counts) > 10 || counts[0] > 20 {

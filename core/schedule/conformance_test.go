@@ -56,6 +56,7 @@ var testForgetting = Forgetting{Interval: testInterval, Coeff: 500_000}
 
 // testJob is a job in a simulation: the twin uses priority, the product place.
 type testJob struct {
+	number   int // its place in the list
 	account  int
 	weight   int64
 	running  bool
@@ -84,6 +85,7 @@ func (m mix) jobs() []*testJob {
 	rng := prng.New(1)
 	shuffled := make([]*testJob, 0, len(list))
 	for _, i := range rng.Sample(len(list), len(list)) {
+		list[i].number = len(shuffled)
 		shuffled = append(shuffled, list[i])
 	}
 	return shuffled
@@ -171,6 +173,7 @@ type product struct {
 	mix
 	order    Order
 	jobs     []*testJob
+	waiting  []*testJob // in their order
 	accounts []Account
 	ledger   Ledger
 	charges  [][]Charge
@@ -197,8 +200,11 @@ func (m mix) begin(jobs []*testJob, o Order) *product {
 			p.slots++
 		}
 		j.place, p.accounts[j.account] = p.order.Enter(0, p.account(j))
-		j.began = j.place
+		if j.began = j.place; !j.running {
+			p.waiting = append(p.waiting, j)
+		}
 	}
+	slices.SortFunc(p.waiting, inOrder)
 	return p
 }
 
@@ -228,21 +234,18 @@ func (p *product) step(c int) {
 		p.accounts[a].Tail = p.order.Tail(p.accounts[a].Tail, first)
 		p.accounts[a].Floor = p.order.Floor(first)
 	}
-	var on, waiting []*testJob
+	var on []*testJob
 	var running []Running
 	for _, j := range p.jobs {
 		if !j.running {
-			waiting = append(waiting, j)
 			continue
 		}
 		j.place = p.order.Next(p.turn(j, c), testInterval, now, p.account(j))
 		on = append(on, j)
 		running = append(running, Running{Continuous: true, Since: instant.Time(j.started), Place: j.place})
 	}
-	order := func(a, b *testJob) int { return cmp.Or(a.place.Compare(b.place), cmp.Compare(a.started, b.started)) }
-	slices.SortStableFunc(waiting, order)
 	var ready []Place
-	for _, j := range waiting[:p.churn] {
+	for _, j := range p.waiting[:p.churn] {
 		ready = append(ready, j.place)
 	}
 	stops := Rotate(p.order.Policy, running, 0, ready, Limits{MaxJobs: p.slots, MaxChurn: p.churn}, now)
@@ -250,12 +253,17 @@ func (p *product) step(c int) {
 		j := on[i]
 		j.running = false
 		j.place, p.accounts[j.account] = p.order.Settle(p.turn(j, c), now, p.account(j))
-		waiting = append(waiting, j)
+		at, _ := slices.BinarySearchFunc(p.waiting, j, inOrder)
+		p.waiting = slices.Insert(p.waiting, at, j)
 	}
-	slices.SortStableFunc(waiting, order)
-	for _, j := range waiting[:len(stops)] {
+	for _, j := range p.waiting[:len(stops)] {
 		j.running, j.started, j.began = true, c, j.place
 	}
+	p.waiting = p.waiting[len(stops):]
+}
+
+func inOrder(a, b *testJob) int {
+	return cmp.Or(a.place.Compare(b.place), cmp.Compare(a.started, b.started), cmp.Compare(a.number, b.number))
 }
 
 func (p *product) endRound(now instant.Time) {
@@ -278,6 +286,9 @@ func (p *product) ends() (first, last int64) {
 	return first, last
 }
 
+// remembered are the charges of an account that count: halved so often, a day in each of a thousand slots is nothing.
+const remembered = 64
+
 func (p *product) charge(end instant.Time) {
 	for _, j := range p.jobs {
 		if j.running {
@@ -290,6 +301,7 @@ func (p *product) charge(end instant.Time) {
 		var a int
 		fmt.Sscan(c.Account, &a)
 		p.charges[a] = append(p.charges[a], c)
+		p.charges[a] = p.charges[a][max(0, len(p.charges[a])-remembered):]
 	}
 }
 
