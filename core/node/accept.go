@@ -29,8 +29,9 @@ type intake struct {
 	// million; empty for the head. An accept that found only such jobs moves it on. The next poll sets it back to the
 	// head, so a job that was queued before the deleted ones meanwhile waits for that poll.
 	behind string
-	// unreadable are jobs that requests pass over since one could not read them, the oldest first; see passOver. Requests
-	// in flight share its array, so jobs are added at the end and taken away at the front, and none is replaced.
+	// unreadable are jobs that requests pass over since one could not read them, the oldest first; see passOver.
+	// Requests in flight share its array, so jobs are added at the end and taken away at the front, and none is
+	// replaced.
 	unreadable []string
 	parking    bool // the accept before parked jobs: there may be a million, of a hold
 }
