@@ -163,7 +163,17 @@ type checkedRow struct {
 	id         string      // of the document, if the row is of one
 }
 
+// elements are how many elements the key of a row may have behind its kind.
+var elements = [...]struct{ least, most int }{
+	keySecurity: {0, 1}, keyRecord: {1, 2}, keyAlive: {1, 1}, keyDeleted: {1, 1}, keyChanges: {3, 3},
+	keyBody: {3, 4}, keyLocal: {1, 2}, keyBlob: {2, 2},
+}
+
 func (r *checkedRow) check() {
+	if may := elements[r.kind]; len(r.rest) < may.least || len(r.rest) > may.most {
+		r.Report(r.key, "the key is none of a database")
+		return
+	}
 	switch r.kind {
 	case keySeq:
 		if len(r.value) < seqSize {

@@ -24,12 +24,13 @@ func Sections(k Keys, judge func(p *check.Page, j *Job)) []check.Section {
 		check.Section{Space: k.Call, Row: q.ofWorker(k.Call)},
 		check.Section{Space: k.Gone, Row: func(*check.Page, []byte, []byte) {}},
 		check.Section{Space: k.Signal, Row: func(p *check.Page, key, value []byte) {
-			if len(value) != 8 {
-				p.Report(key, "a signal has 8 bytes")
+			var bucket int64
+			if k.Signal.Scan(key, &bucket) != nil || len(value) != 8 {
+				p.Report(key, "the signal cannot be read")
 			}
 		}},
 		check.Section{Space: k.Incarnation, Row: func(p *check.Page, key, value []byte) {
-			if n, _, err := decodeIncarnation(value); err != nil || n < 1 {
+			if n, _, err := decodeIncarnation(value); err != nil || n < 1 || len(key) != len(k.Incarnation) {
 				p.Report(key, "the incarnation cannot be read")
 			}
 		}})
@@ -204,7 +205,7 @@ func (c *checking) idOf(key []byte) (string, bool) {
 
 func (c *checking) count(p *check.Page, key, value []byte) {
 	t, err := c.q.Keys.Count.Unpack(key)
-	if err != nil || len(t) == 0 {
+	if err != nil || len(t) == 0 || len(t) > 2 {
 		p.Report(key, "the counter cannot be read")
 		return
 	}

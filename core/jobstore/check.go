@@ -96,15 +96,15 @@ func (c *checking) others() []check.Section {
 		return plain(space, func([]byte, []byte) string { return "" })
 	}
 	return []check.Section{
-		plain(k.Schema, func(_, value []byte) string {
-			if n := kv.Counter(value); len(value) != 8 || n < 1 || n > sealedSchema {
+		plain(k.Schema, func(key, value []byte) string {
+			if n := kv.Counter(value); len(key) != len(k.Schema) || len(value) != 8 || n < 1 || n > sealedSchema {
 				return "the version of the layout cannot be read"
 			}
 			return ""
 		}),
-		plain(k.UUID, func(_, value []byte) string {
-			if len(value) == 0 {
-				return "the uuid of the server is empty"
+		plain(k.UUID, func(key, value []byte) string {
+			if len(key) != len(k.UUID) || len(value) == 0 {
+				return "the uuid of the server cannot be read"
 			}
 			return ""
 		}),

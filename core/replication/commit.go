@@ -78,7 +78,7 @@ func (k *committer) passed(b *batch) {
 	k.lone.first = cmp.Or(k.lone.first, b.row)
 	k.lone.through = cmp.Or(b.row, k.lone.through)
 	k.rows += int64(b.rows)
-	k.moved = k.rows > 0 || !sameMoment(k.through, k.committed)
+	k.moved = true // a batch without rows is made for another moment only
 }
 
 // busy reports whether a checkpoint is being written.
