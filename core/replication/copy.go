@@ -238,11 +238,13 @@ func (c *docCopy) askAgain(op peer.CopyDoc) {
 
 // keepListed ends a copy from the list whose source does not have the revisions, and leaves these listed as they are.
 // Under on_refusal fail, too: the source may have been made again since they were listed, so that all later runs would
-// crash for them. They cannot be taken off: the node of a cluster that has them may come back.
+// crash for them. They cannot be taken off: the node of a cluster that has them may come back. Nor may checkpoints do
+// without the list: a job that is made anew would pass over what that node has.
 func (c *docCopy) keepListed() {
 	for _, rev := range c.lacking {
 		c.counted[rev] = false
 	}
+	c.refused.keeps = true
 	c.refused.passBy(maxRefusedPause)
 	c.over()
 }

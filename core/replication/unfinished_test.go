@@ -65,6 +65,30 @@ func TestListIsGone(t *testing.T) {
 	}
 }
 
+// TestListOfGoneIsNeeded: under on_refusal fail a listed revision stays listed that the source does not have for a
+// while. A job that is made anew has no list, and gets the document once the source has it again.
+func TestListOfGoneIsNeeded(t *testing.T) {
+	w := leftOut(t)
+	w.plan.OnRefusal, w.plan.Continuous = spec.FailRefused, true
+	w.reply = func(c Call) *peer.Reply {
+		op, is := c.Op.(peer.CopyDoc)
+		if !is {
+			return nil
+		}
+		return &peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: op.Revs[0], Missing: true}}}}
+	}
+	w.begin()
+	w.until(10 * time.Minute)
+	if len(w.list) != 1 {
+		t.Fatalf("listed %v", w.list)
+	}
+	clear(w.list)
+	w.reply, w.plan.Crashes, w.plan.Continuous = nil, 0, false
+	w.begin()
+	w.wantEnd(Completed, "")
+	w.checkCompleted()
+}
+
 // TestListOfAnotherReplication: a job has a list, which goes with its checkpoints unless the job was another
 // replication when it got it.
 func TestListOfAnotherReplication(t *testing.T) {
