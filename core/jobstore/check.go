@@ -227,8 +227,10 @@ func (c *checking) lot(p *check.Page, j *jobs.Job, rec *Record) {
 		_, other := c.load(p, owner)
 		wakes := other != nil && owner != j.ID && !other.State.Terminal() && other.RepID == at.WaitsFor && other.Awaited
 		if !wakes && !p.Has(c.k.Lifted.Pack(j.Lot)) {
-			p.Report(key, fmt.Sprintf("job %q waits for replication %s, and %q will not wake it", j.ID, at.WaitsFor,
-				owner))
+			what := fmt.Sprintf("job %q waits for replication %s, and %q will not wake it", j.ID, at.WaitsFor, owner)
+			p.Mend(key, what, check.Mend{
+				What: "have one that waits get it, once no other job has it",
+				Set:  []kv.KeyValue{{Key: c.k.Lifted.Pack(j.Lot), Value: []byte{}}}})
 		}
 	case at == Parking{}:
 		p.Report(key, fmt.Sprintf("job %q stands still for a reason that is not known: %q", j.ID, j.Lot))

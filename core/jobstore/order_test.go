@@ -1,6 +1,7 @@
 package jobstore
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -112,6 +113,18 @@ func TestFIFOAfterWrongClock(t *testing.T) {
 			t.Errorf("by a clock that was %s ahead: the job still waits: %t", ahead, got)
 		}
 	}
+}
+
+// TestFIFODamagedEnd: a row at the end of the queue of which no place can be read does not end each sweep.
+func TestFIFODamagedEnd(t *testing.T) {
+	b := newBench(t)
+	b.share(func(c *Sharing) { c.Policy = schedule.FIFO })
+	b.put("a", simple, admin)
+	b.do1(func(tx kv.Tx) error {
+		tx.Set(append(bytes.Clone(b.s.Keys.Jobs.Ready), 0xfe, 1), []byte("none"))
+		return nil
+	})
+	b.do1(func(tx kv.Tx) error { _, err := b.s.Sweep(tx, b.now, 10, 10); return err })
 }
 
 // TestFloorStays: a job that comes back with the tag of long ago is the first one that waits, and whoever comes then

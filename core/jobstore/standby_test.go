@@ -268,3 +268,41 @@ func TestUnreadableHeir(t *testing.T) {
 		start("yet another")
 	}
 }
+
+// TestRepairWakes: a job that waits for a replication which no job has, or for a job that would not wake it, has its
+// turn after a repair.
+func TestRepairWakes(t *testing.T) {
+	for _, damage := range []string{"no claim", "not awaited", "no note"} {
+		b := newWaitingBench(t)
+		b.put("first", simple, admin)
+		b.put("second", simple, admin)
+		repID := b.record(jobID("first")).RepID
+		if damage == "no note" {
+			b.put("first", `{"_deleted":true}`, admin)
+		}
+		b.do1(func(tx kv.Tx) error {
+			switch damage {
+			case "no claim":
+				tx.Clear(b.s.Keys.Claim.Pack(repID))
+			case "no note": // as an older node leaves it, which takes it for that of a hold
+				tx.ClearRange(b.s.Keys.Lifted.Range())
+			default:
+				j, rec, err := readJob(b.s, tx, jobID("first"))
+				rec.Awaited = false
+				return errors.Join(err, lots{b.s, tx}.save(j, rec))
+			}
+			return nil
+		})
+		if left := b.mendAll(); len(left) > 0 {
+			t.Errorf("%s: a repair leaves %s", damage, left[0].What)
+		}
+		b.promote()
+		if damage == "not awaited" {
+			b.put("first", `{"_deleted":true}`, admin)
+			b.promote()
+		}
+		if got := b.record(jobID("second")); got.WaitsFor != "" {
+			t.Errorf("%s: second still waits for %s", damage, got.WaitsFor)
+		}
+	}
+}
