@@ -187,7 +187,8 @@ func (k *committer) madeDurable(side peer.Side, start string) {
 		k.insist(op, func(reply peer.Reply) { k.watch.sawLog(op, reply, synced) })
 	case !s.tellsApart():
 		// Reached: a database that refused the empty log is to take a checkpoint
-		k.fail(failure(nil, "the %s database refused a log at first, so nothing tells whether it was made again", side))
+		f := k.opener.declined[side]
+		k.fail(failure(f, "the %s database refused a log, so nothing tells whether it was made again: %s", side, f))
 	default:
 		synced()
 	}

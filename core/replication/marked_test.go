@@ -2,6 +2,7 @@ package replication
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -97,7 +98,12 @@ func TestMadeAgainAfterRefusal(t *testing.T) {
 		}
 		w.answer = nil
 		w.remake(peer.Side(side), w.dbs[side].start)
-		w.wantEnd(Crashed, fmt.Sprintf("checkpoint_commit_failure: the %s database refused a log", peer.Side(side)))
+		end := w.runToEnd(first)
+		refusal := fmt.Sprintf("checkpoint_commit_failure: the %s database refused a log", peer.Side(side))
+		got := end.Trouble.String()
+		if end.Cause != Crashed || !strings.HasPrefix(got, refusal) || !strings.Contains(got, fmt.Sprint(code)) {
+			t.Errorf("%s: the answer was %d", got, code)
+		}
 		w.dbs[peer.Source].write("new", "1-a")
 		w.begin()
 		if w.wantEnd(Completed, ""); w.uncovered(w.dbs[peer.Source].seq) != "" {

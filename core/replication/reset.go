@@ -11,7 +11,7 @@ import (
 // target any more.
 func (o *opener) forgets(on peer.Side) bool {
 	discards := o.plan.Reset || o.anew && o.plan.UseCheckpoints
-	return discards && !o.sides[on].log.Empty() && !(on == peer.Source && o.declined[on])
+	return discards && !o.sides[on].log.Empty() && !(on == peer.Source && o.declined[on] != nil)
 }
 
 // resets reports whether the run copies all anew, whatever checkpoints there were.
@@ -23,7 +23,7 @@ func (o *opener) resets() bool { return o.plan.Reset || o.anew }
 // checkpoint: it may take that by then, and be another one. A source that does counts as one that may only be read.
 func (o *opener) marks(on peer.Side) bool {
 	s := &o.sides[on]
-	return o.plan.UseCheckpoints && s.log.Empty() && s.logRev == "" && !s.tellsApart() && !o.declined[on]
+	return o.plan.UseCheckpoints && s.log.Empty() && s.logRev == "" && !s.tellsApart() && o.declined[on] == nil
 }
 
 // writeEmpty writes a log without any checkpoint to a side, before anything is copied. A reset that is cut off then has
@@ -51,7 +51,7 @@ func (o *opener) writeEmpty(on peer.Side, then func()) {
 			if on == peer.Source && refusesLog(f) && !o.forgets(on) { // a checkpoint would replace nothing either
 				o.readOnly, o.commits.lone.counts = true, true
 			}
-			o.declined[on] = true
+			o.declined[on] = f
 			o.locate(on)
 		default:
 			o.crash(trouble(op, f))

@@ -19,11 +19,11 @@ type opener struct {
 
 	opened   [2]bool // databases that were opened, by peer.Side
 	search   [2]search
-	located  [2]bool // sides whose checkpoint is known, and that have an empty log if they need one
-	declined [2]bool // sides that refused to store an empty log
-	reread   [2]bool // sides whose checkpoint was looked for again, since another writer changed it
-	unmade   string  // what the server said that did not make the target; empty if it did, or was not asked
-	anew     bool    // the checkpoints rely on a list that is gone, and are discarded (see lacksList)
+	located  [2]bool          // sides whose checkpoint is known, and that have an empty log if they need one
+	declined [2]*peer.Failure // how sides refused to store an empty log; nil for those that did not
+	reread   [2]bool          // sides whose checkpoint was looked for again, since another writer changed it
+	unmade   string           // what the server said that did not make the target; empty if it did, or was not asked
+	anew     bool             // the checkpoints rely on a list that is gone, and are discarded (see lacksList)
 }
 
 // search is the search for a side's checkpoint ("Retrieve Replication Logs").
