@@ -112,6 +112,27 @@ func TestMadeAgainAfterRefusal(t *testing.T) {
 	}
 }
 
+// TestReadOnlyRefusesOtherwise: a source that stores no logs refuses the empty one with a status that does not say so,
+// as a proxy does for a moment. The run goes on from the target's log, and writes its checkpoints there.
+func TestReadOnlyRefusesOtherwise(t *testing.T) {
+	w := newWorld(t)
+	w.numbers()
+	w.refuseLogs(403)
+	w.fill(3)
+	w.begin()
+	w.wantEnd(Completed, "")
+	for n, code := range []int{418, 404, 403} {
+		w.refuseLogs(code)
+		w.dbs[peer.Source].write(fmt.Sprint("new", n), "1-a")
+		w.calls = nil
+		w.begin()
+		end := w.wantEnd(Completed, "")
+		if from := w.feedStart(); from != string(seqOf(int64(3+n))) || !end.Info.SourceReadOnly {
+			t.Errorf("after %d the run begins at %s; %+v", code, from, end.Info)
+		}
+	}
+}
+
 // TestMadeAgainWhileLogIsCopied: a database of a server that numbers its changes is made again at any moment at which a
 // run copies a log of an older server's id to the present id. The new one has no part in that log.
 func TestMadeAgainWhileLogIsCopied(t *testing.T) {

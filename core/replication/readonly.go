@@ -69,6 +69,7 @@ func (o *opener) findLast(last checkpoint.Change) {
 			return
 		}
 		// Reached: a run goes on from the target's log alone
+		o.readOnly = o.readOnly || o.declined[peer.Source] != nil // however it refuses: the change tells it from others
 		o.commits.lone = lone{counts: true, through: last, committed: last}
 		o.copyFrom(last.Seq, o.sides[peer.Target].log.History)
 	}
