@@ -1,6 +1,7 @@
 package jobstore
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -159,20 +160,30 @@ func (l lots) await(repID string) error {
 	return l.save(j, rec)
 }
 
-// handOver notes that a replication is free for which jobs wait, so that the next Promote gives it to one of them. It
-// reads none of these: one that cannot be read would keep this job from its end.
+// handOver gives the right to a replication that no job has any more to the first that waits for it, if one does, and
+// brings that job back into the queue. So the jobs with one replication have it one after the other, and one that is
+// removed before it runs hands it on. A job that cannot be read must not keep the one before from its end: then it is
+// noted that the replication is free, and the next Promote gives it to one that can be read.
 func (l lots) handOver(repID string) error {
 	waiting, err := l.s.Keys.Jobs.InLot(l.tx, lotBehind+repID, "", 1)
-	if err == nil && len(waiting) > 0 {
-		l.tx.Set(l.s.Keys.Lifted.Pack(lotBehind+repID), nil)
+	if err != nil || len(waiting) == 0 {
+		return err
 	}
-	return err
+	j, rec, err := l.heir(waiting[0])
+	if _, unreadable := errors.AsType[*jobs.UnreadableError](err); unreadable {
+		// Reached: a job that waits for another one's end cannot be read
+		l.tx.Set(l.s.Keys.Lifted.Pack(lotBehind+repID), nil)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return l.handTo(repID, j, rec)
 }
 
-// succeed gives the right to a replication that no job had to one that waits for it, and brings that job back into the
-// queue. So the jobs with one replication have it one after the other, and one that is removed before it runs hands it
-// on. One that came first in the meantime keeps it, and hands it on, too. Without a job that can be read the row stays;
-// else it goes, and counts as a job that is moved, so that the next ones do not wait for another poll.
+// succeed gives the right to a replication that was noted to be free to one that waits for it. A job that came first in
+// the meantime keeps it, and hands it on, too. Without a job that can be read the row stays; else it goes, and counts
+// as a job that is moved, so that the next ones do not wait for another poll.
 func (l lots) succeed(row []byte, repID string, without []string) (moved int, err error) {
 	odd := func(id string) bool { return slices.Contains(without, id) }
 	waiting, err := l.s.Keys.Jobs.InLot(l.tx, lotBehind+repID, "", 1+len(without))
@@ -196,21 +207,31 @@ func (l lots) succeed(row []byte, repID string, without []string) (moved int, er
 	case heir < 0:
 		return 0, nil
 	default:
-		err = jobs.OfJob(waiting[heir], l.handTo(repID, waiting[heir]))
+		j, rec, err := l.heir(waiting[heir])
+		if err != nil {
+			return 0, err
+		}
+		if err := l.handTo(repID, j, rec); err != nil {
+			return 0, err
+		}
 	}
 	l.tx.Clear(row)
 	return 1, err
 }
 
+// heir reads a job that waits. Its error is an UnreadableError unless the store has failed.
+func (l lots) heir(id string) (j *jobs.Job, rec *Record, err error) {
+	if j, rec, err = readJob(l.s, l.tx, id); err == nil && j == nil {
+		err = fmt.Errorf("%w: parked row of job %q without the job", jobs.ErrCorrupt, id)
+	}
+	if err == nil {
+		_, err = placeOf(j.Priority)
+	}
+	return j, rec, jobs.OfJob(id, err)
+}
+
 // handTo gives it to this job, which waits for it.
-func (l lots) handTo(repID, id string) error {
-	j, rec, err := readJob(l.s, l.tx, id)
-	if err != nil {
-		return err
-	}
-	if j == nil {
-		return fmt.Errorf("%w: parked row of job %q without the job", jobs.ErrCorrupt, id)
-	}
+func (l lots) handTo(repID string, j *jobs.Job, rec *Record) error {
 	// Reached: a job that waited has its replication
 	l.tx.Set(l.s.Keys.Claim.Pack(repID), []byte(j.ID))
 	rec.Awaited = true // by others, maybe

@@ -33,6 +33,9 @@ func TestDamagedRowsAreTold(t *testing.T) {
 
 		"make a hold": {"jobs/replication/worker/"}, // whoever it is of is called
 	}
+	for _, name := range []string{"complete", "fail", "delete", "stand by", "claim"} { // whoever waits is left
+		free[name] = append(free[name], check.Readable(testRoot, b.s.Keys.Jobs.Job.Pack(jobID("wait"))))
+	}
 	values := []string{"claim/", "count/", "weights/", "tally/", "jobs/replication/count/", "hold/"}
 	try := func(name string, op func(kv.Tx) error) {
 		err := damaged.Each(t.Context(), b.db, op, func(d damaged.Row, err error) {

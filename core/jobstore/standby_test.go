@@ -306,3 +306,26 @@ func TestRepairWakes(t *testing.T) {
 		}
 	}
 }
+
+// TestHandedOverAtOnce: a job that waits for another one's replication has it from the moment of that one's end, and no
+// document that is written later comes first.
+func TestHandedOverAtOnce(t *testing.T) {
+	b := newWaitingBench(t)
+	b.put("1", simple, admin)
+	b.put("2", simple, admin)
+	for _, next := range []string{"3", "4", "5"} {
+		w := b.accept()
+		if next > "4" {
+			b.put(w.Record.DocID, `{"_deleted":true}`, admin)
+		} else {
+			b.complete(w)
+		}
+		b.put(next, simple, admin)
+		if v := b.shown(jobID(next)); v.WaitsFor == "" {
+			t.Errorf("%s does not wait", next)
+		}
+	}
+	if w := b.accept(); w.Record.DocID != "4" {
+		t.Errorf("%s comes first", w.Record.DocID)
+	}
+}

@@ -9,9 +9,10 @@ import (
 )
 
 // Jobs that replicate the same have one replication id, and the job that came first has the claim to it. When that
-// job is over, is removed or becomes another replication while others wait behind it in a lot, the same commit writes a
-// row with the lot's name into the table of lifted holds. A promotion removes the row: one of the jobs that wait gets
-// the claim and comes back, or the job that has the claim by then is marked.
+// job is over, is removed or becomes another replication while others wait behind it in a lot, one of these gets the
+// claim and comes back in the same commit. If that one cannot be read, a row among those of lifted holds says that the
+// replication is free. A promotion takes it away: one of those that wait gets the claim and comes back, or the job that
+// has the claim by then is marked.
 
 // lotBehind begins the name of the lot of jobs that wait for a replication id.
 const lotBehind = "behind/"

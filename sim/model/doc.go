@@ -23,7 +23,7 @@
 //	sweep              remove
 //	all others         nothing
 //
-// An end that gives up a replication for which others wait says so, whatever ends.
+// An end that gives up a replication brings back one job that waits for it, whatever ends, or says that it is free.
 //
 // # Documents
 //

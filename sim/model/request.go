@@ -17,15 +17,16 @@ var (
 	// ofPromotes end with what a job has that others wait for: it is told of them.
 	ofPromotes  = []path{{promotes}, {comesBack}, {retells}, {updates}, {promotes, retells}}
 	ofExpiry    = []path{{expires}}
-	ofSweeps    = []path{{removes}, {labels}}
+	ofSweeps    = []path{{removes}, {comesBack}, {labels}}
 	ofReports   = []path{{updates}, {absolves, updates}}
 	ofClaims    = []path{{updates}}
 	ofEnds      = []path{{finishes}}
 	ofCompletes = []path{{finishes}, {queues}}   // queued when it is to start over
 	ofCrashes   = []path{{backsOff}, {finishes}} // finished when it is of a request
 	ofTurns     = []path{{queues}}
-	// ofHeirs are those of a job that learns that another one waits for its replication.
-	ofHeirs = []path{{retells}, {updates}}
+	// ofHeirs are those of a job that waits for a replication which another job gives up, or that learns that another
+	// one waits.
+	ofHeirs = []path{{comesBack}, {retells}, {updates}}
 )
 
 // paths are those that a request allows for a job.
