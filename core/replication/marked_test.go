@@ -322,6 +322,25 @@ func TestMadeAgainWithoutCheckpoints(t *testing.T) {
 	}
 }
 
+// TestMadeAgainWithMore: so it does if the new database has more changes than the old one had at first.
+func TestMadeAgainWithMore(t *testing.T) {
+	for side := range peer.Side(2) {
+		w := newWorld(t)
+		w.numbers()
+		w.plan.UseCheckpoints, w.plan.Continuous = false, true
+		w.fill(3)
+		w.begin()
+		w.until(time.Second)
+		w.fill(9)
+		w.until(2 * leastLook)
+		w.remake(side, w.dbs[side].start)
+		for i := range 5 {
+			w.dbs[side].write(fmt.Sprint("doc", i), "1-a")
+		}
+		w.wantEnd(Crashed, fmt.Sprintf("checkpoint_commit_failure: the %s database has fewer changes", side))
+	}
+}
+
 // TestMadeAgainWritable: a source refuses the empty log, and is made again before the first checkpoint as one that
 // stores logs, and has the first document again. The checkpoint is of the database before, so the new one gets none of
 // it.

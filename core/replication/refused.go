@@ -240,7 +240,7 @@ func (f *refusals) onStored() {
 
 // stop gives up what is under way. What was refused and is not stored belongs to batches that are given up too.
 func (f *refusals) stop() {
-	f.queue, f.storing, f.passing, f.asking, f.batch, f.next = nil, nil, false, false, nil, instant.Never
+	f.queue, f.storing, f.passing, f.asking, f.batch = nil, nil, false, false, nil
 }
 
 // ending reports whether a one-shot has brought over all that its feed had.
@@ -382,7 +382,7 @@ func (f *refusals) tries(d Listed) bool {
 		return true
 	case !f.again(d.Failed):
 		return false
-	case f.insists || d.Age >= pause*3/4:
+	case f.insists || d.Age >= pause*3/4, d.Age < -pause: // the last attempt was by a clock that was far ahead
 		return true
 	default:
 		f.passBy(pause - max(d.Age, 0))

@@ -47,7 +47,7 @@ func TestRefusedDocumentsAreListed(t *testing.T) {
 func TestLongRefusal(t *testing.T) {
 	w := newWorld(t)
 	w.fill(1)
-	words := strings.Repeat("\u00fc", maxRefusalText)
+	words := "a" + strings.Repeat("\u00fc", maxRefusalText) // which is to be cut within a character
 	w.reply = func(c Call) *peer.Reply {
 		if _, is := c.Op.(peer.WriteDocs); !is {
 			return nil
@@ -64,7 +64,7 @@ func TestLongRefusal(t *testing.T) {
 		t.Fatal("the document is not listed")
 	}
 	for _, text := range []string{listed.Error, listed.Reason} {
-		if len(text) != maxRefusalText+len("...") || !utf8.ValidString(text) {
+		if len(text) != maxRefusalText-1+len("...") || !utf8.ValidString(text) {
 			t.Errorf("listed %+v", listed)
 		}
 	}
@@ -198,6 +198,22 @@ func TestHiccupWhenTriedAgain(t *testing.T) {
 	}
 	if passed := w.now.Sub(busy); busy == 0 || passed > 5*time.Second {
 		t.Errorf("it was copied after %s", passed)
+	}
+}
+
+// TestListedByAClockAhead: a document that was listed by a clock which was days ahead does not wait for as long.
+func TestListedByAClockAhead(t *testing.T) {
+	w := refusing(t, spec.RetryRefused)
+	w.begin()
+	w.wantEnd(Completed, "")
+	for _, row := range w.list {
+		row.last = w.now.Add(100 * time.Hour)
+	}
+	w.plan.Continuous = true
+	w.begin()
+	clear(w.refuses)
+	if w.until(time.Minute); len(w.list) > 0 {
+		t.Errorf("listed are still %v", w.list)
 	}
 }
 

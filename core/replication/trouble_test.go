@@ -418,3 +418,18 @@ func TestErrorWords(t *testing.T) {
 		}
 	}
 }
+
+// TestThrottledCheckpoint: the next run hears that a server asked to slow down when it was to store a checkpoint.
+func TestThrottledCheckpoint(t *testing.T) {
+	for _, at := range []string{"commit target", "put target"} {
+		for code, slow := range map[int]bool{429: true, 500: false} {
+			w := newWorld(t)
+			w.fill(1)
+			w.failOn(at, 0, status(code))
+			w.begin()
+			if end := w.wantEnd(Crashed, "checkpoint_commit_failure"); end.Trouble.Throttled != slow {
+				t.Errorf("%s answers %d: throttled is %v", at, code, end.Trouble.Throttled)
+			}
+		}
+	}
+}

@@ -104,6 +104,22 @@ func TestListOfAnotherReplication(t *testing.T) {
 	}
 }
 
+// TestListBecomesNeeded: documents were listed that nothing was to try again, so checkpoints relied on no list. Now the
+// replication is to try them, so the next checkpoint does, for a job that is made anew.
+func TestListBecomesNeeded(t *testing.T) {
+	w := refusing(t, spec.SkipRefused)
+	w.begin()
+	w.wantEnd(Completed, "")
+	if w.unfinished(peer.Target) {
+		t.Fatal("a checkpoint relies on a list under skip")
+	}
+	w.plan.OnRefusal, w.plan.Continuous, w.plan.CheckpointInterval = spec.RetryRefused, true, time.Second
+	w.begin()
+	if w.until(firstRefusedPause / 2); !w.unfinished(peer.Target) {
+		t.Error("the checkpoint relies on no list under retry")
+	}
+}
+
 // TestListHeals: once nothing of a list is tried again, a checkpoint says so, though no change has come.
 func TestListHeals(t *testing.T) {
 	w := leftOut(t)
