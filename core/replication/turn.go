@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/peer"
 )
 
 // turn is the time of the run in its slot.
@@ -44,9 +45,10 @@ func (t *turn) giveWay() {
 // do that were begun in the first half of the time from the first one until the run was told to give way: those that
 // take longer than a turn are begun early in the next. One that failed stays for its next attempts, or it would never
 // come to the last one, after which another way is taken; but a run does not wait in a slot for a server that asks to
-// come later.
+// come later, nor what waits for another call.
 func (t *turn) keepsSlot(c *call) bool {
-	if f := c.failure; c.id == 0 && f != nil && (asksForLess(f) || f.RetryAfter > 0) {
+	later := func(f *peer.Failure) bool { return f != nil && (asksForLess(f) || f.RetryAfter > 0) }
+	if c.id == 0 && (later(c.failure) || t.opener.premature(c)) {
 		return false
 	}
 	if t.moved == 0 {

@@ -176,6 +176,26 @@ func TestAskedToComeLater(t *testing.T) {
 	}
 }
 
+// TestAskedToOpenLater: so it does if it has asked for logs meanwhile, which it reads again once the database is open.
+func TestAskedToOpenLater(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Continuous = true
+	w.answer = func(c Call) *peer.Failure {
+		if _, opens := c.Op.(peer.Open); opens {
+			return &peer.Failure{Kind: peer.Status, Status: 429}
+		}
+		return &peer.Failure{Kind: peer.Unresolvable}
+	}
+	w.begin()
+	for len(w.flying) > 0 {
+		w.proceed(first)
+	}
+	w.step(GiveWay{})
+	if w.wait(0); w.end == nil || w.end.Cause != Stopped {
+		t.Errorf("ended with %+v", w.end)
+	}
+}
+
 // TestComesLater: once a server that asked to come later lets a document through, that keeps the slot.
 func TestComesLater(t *testing.T) {
 	w := yielding(t, peer.CopyDoc{})

@@ -69,13 +69,15 @@ type saving struct {
 	filtered bool      // the filter function was read for the present checkpoint
 	filters  [2]string // revisions of its design document: first and last read
 
-	at      instant.Time // when the last checkpoint was whole; 0 while there is none
-	rested  instant.Time // when the last answer came about a checkpoint, or about a database as a whole
-	still   instant.Time // since when a one-shot that has read all waits for no answer; 0 if it does
-	early   string       // what is wrong with a checkpoint that came too soon, unless the run ends now; or empty
-	store   int          // questions to the store that have no answer, about refused documents
-	stored  instant.Time // when the last of these answers came
-	unsaved bool         // a request for a checkpoint failed after the stop, or it met another job's log
+	at     instant.Time // when the last checkpoint was whole; 0 while there is none
+	rested instant.Time // when the last answer came about a checkpoint, or about a database as a whole
+	still  instant.Time // since when a one-shot that has read all waits for no answer; 0 if it does
+	early  string       // what is wrong with a checkpoint that came too soon, unless the run ends now; or empty
+	store  int          // questions to the store that have no answer, about refused documents
+	stored instant.Time // when the last of these answers came
+	// unsaved is set when a request for a checkpoint failed after the stop, when it met another job's log, and when a
+	// database refused an empty log: nothing tells that from one that is made again.
+	unsaved bool
 
 	lone, unasked bool // the source refuses to store logs, and to make its writes durable
 }
@@ -137,7 +139,7 @@ func (s *saving) note(a reply, now instant.Time) {
 		return
 	case peer.Open, peer.Commit, peer.PutLocal, peer.GetLocal, peer.GetFilter, peer.FindRev:
 		if f := a.Failure; f != nil && !s.noteReadOnly(op, f) {
-			s.unsaved = s.unsaved || a.stopped || f.Status == 409
+			s.unsaved = s.unsaved || a.stopped || f.Status == 409 || refusesEmpty(a)
 		}
 		if put, is := op.(peer.PutLocal); is && s.made != (entry{}) && a.Failure == nil && put.Side == s.second() {
 			s.at = now
@@ -155,6 +157,13 @@ func (s *saving) note(a reply, now instant.Time) {
 			s.filters[0] = got.Rev
 		}
 	}
+}
+
+// refusesEmpty reports whether a database does not store the log that a run writes before it reads changes.
+func refusesEmpty(a reply) bool {
+	_, writes := a.op.(peer.PutLocal)
+	f := a.Failure
+	return writes && !a.feed.begun && f.Kind == peer.Status && f.Status/100 == 4 && f.Status != 408 && f.Status != 429
 }
 
 // isOthers reports whether a log that the run looks at is another run's, which shares it, or was emptied by that.

@@ -72,6 +72,16 @@ func TestSavings(t *testing.T) {
 			r.ends(s.run, replication.Stopped, replication.Info{ThroughSeq: at, CheckpointedSeq: from})
 		}
 	}
+	// nameless has a run be stopped so whose target answered its empty log with a status.
+	nameless := func(code int) func(*rig) {
+		return func(r *rig) {
+			s := r.looksIn(nil)
+			s.fails(s.run, peer.PutLocal{Side: peer.Target, ID: logID}, status(code))
+			s.does(s.run, peer.ReadChanges{Since: from}, rows(from))
+			at := r.edit(r.db("s1", "a1"), "a")
+			r.ends(s.run, replication.Stopped, replication.Info{ThroughSeq: at, CheckpointedSeq: from})
+		}
+	}
 	// rests has a one-shot that has read all make steps with a pause in between.
 	rests := func(pause time.Duration, info replication.Info, end bool) func(*rig) {
 		return func(r *rig) {
@@ -164,6 +174,8 @@ func TestSavings(t *testing.T) {
 			stop(r, s)
 			s.fails(s.run, peer.Commit{}, status(500))
 		}), ""},
+		{"stopped and not saved where no empty log was stored", nameless(418), ""},
+		{"stopped and not saved where an empty log was slow", nameless(503), "S21h"},
 		{"stopped and met by another run's log", stopped(func(r *rig, s *saver) {
 			stop(r, s)
 			got := peer.Local{Found: true, Body: s.log("another run's", from, nil)}
