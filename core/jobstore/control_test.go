@@ -284,6 +284,20 @@ func TestReset(t *testing.T) {
 	}
 }
 
+// TestResetForgetsStats: what a run told after it was asked to start over does not count for the next one, on whichever
+// node that runs.
+func TestResetForgetsStats(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	w := b.accept()
+	b.reset(jobID("r"))
+	b.end(w, func(h Owned) error { return h.Progress(Stats{DocsRead: 8}) })
+	b.end(w, func(h Owned) error { return h.Requeue(nil, Turn{Place: w.Place}) })
+	if w = b.accept(); w.Record.Stats.DocsRead != 0 {
+		t.Errorf("begins with %d documents read", w.Record.Stats.DocsRead)
+	}
+}
+
 // TestResetOfOneShot: one that is over before it hears of the order runs again.
 func TestResetOfOneShot(t *testing.T) {
 	b := newBench(t)

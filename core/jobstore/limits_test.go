@@ -64,6 +64,18 @@ func TestAcceptOfLongHistories(t *testing.T) {
 	}
 }
 
+// TestAcceptOfLongNames: an accept takes no more jobs than it may write, whose long ids are in many keys.
+func TestAcceptOfLongNames(t *testing.T) {
+	b := newBench(t)
+	for i := range 30 {
+		id := fmt.Sprint(i, strings.Repeat("x", 3000))
+		b.put(id, fmt.Sprintf(`{"source":"http://s/x%d","target":"http://t/x%d"}`, i, i), admin)
+	}
+	if counts := b.acceptAll(); counts[0] > 15 || len(counts) > 5 {
+		t.Errorf("accepts brought %v jobs", counts)
+	}
+}
+
 // TestAcceptOfLongReplications: an accept reads no more replications than it has time for.
 func TestAcceptOfLongReplications(t *testing.T) {
 	b := newBench(t)
