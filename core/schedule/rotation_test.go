@@ -40,7 +40,7 @@ func TestRotate(t *testing.T) {
 		{"swap all", jobs("c10", "c20"), n(9), Limits{MaxJobs: 2, MaxChurn: 9}, []int{1, 0}},
 		{"one-shots stay", jobs("o10", "c5", "o30"), n(9), Limits{MaxJobs: 3, MaxChurn: 9}, []int{1}},
 		{"the young stay", jobs("c10", "c70"), n(9), Limits{MaxJobs: 2, MaxChurn: 9, MinRun: time.Minute}, []int{1}},
-		{"no more young at the moment", jobs("c59", "c60"), n(9), Limits{MaxJobs: 2, MaxChurn: 9, MinRun: time.Minute}, []int{1}},
+		{"just old enough", jobs("c59", "c60"), n(9), Limits{MaxJobs: 2, MaxChurn: 9, MinRun: time.Minute}, []int{1}},
 		{"excess", jobs("c10", "c20", "c30"), n(0), Limits{MaxJobs: 1, MaxChurn: 0}, []int{2, 1}},
 		{"excess takes continuous first", jobs("o30", "c10", "o20"), n(0), Limits{MaxJobs: 1}, []int{1, 0}},
 		{"excess takes the young too", jobs("c10", "c20"), n(0), Limits{MaxJobs: 0, MinRun: time.Hour}, []int{1, 0}},
