@@ -365,16 +365,21 @@ func testHeldJobs(t *testing.T, slots int) {
 		_, err := jobstore.Operator{Store: w.s, Tx: tx, Now: w.now}.MakeHold(jobstore.Hold{Server: "h"})
 		return err
 	})
+	var last Accept
 	d, accepts := w.start("n", func(c *Config) { c.MaxJobs, c.Settling = slots, time.Second }), 0
 	d.hold = func(q Request) bool {
-		if _, is := q.(Accept); is {
-			accepts++
+		if a, is := q.(Accept); is {
+			accepts, last = accepts+1, a
 		}
 		return false
 	}
 	w.pass(1100 * time.Millisecond)
 	if got := w.state("free"); got != jobstore.Running || accepts > 6 {
 		t.Errorf("with %d slots it is %s after %d accepts", slots, got, accepts)
+	}
+	d.endRun(d.runOf("free"), replication.Completed)
+	if w.pass(2 * d.cfg.PollInterval); last.Demand.Look != 0 {
+		t.Errorf("with %d slots an accept looks at %d jobs, and none is held any more", slots, last.Demand.Look)
 	}
 }
 
