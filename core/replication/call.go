@@ -25,6 +25,8 @@ type call struct {
 	// brief is set for calls that have one retry at most if what fails may be this one document, or that it is
 	// compressed.
 	brief bool
+	// doubt is set for the question whether the target still lets us in, for which a copy waits.
+	doubt bool
 
 	id    uint64       // of the attempt in flight, 0 between attempts
 	began instant.Time // when its documents were asked for first: a write, and a copy, has this from the read before

@@ -289,7 +289,7 @@ func (c *docCopy) overcome(op peer.CopyDoc, o *peer.Refusal) {
 // target lets us in nowhere. If it lets us in, it must refuse a revision once more before that is left out.
 func (c *docCopy) doubt() {
 	op := peer.Open{Side: peer.Target}
-	c.ask(op, func(reply peer.Reply) {
+	c.issue(&call{op: op, began: c.call.began, doubt: true, then: func(reply peer.Reply) {
 		if reply.Failure != nil {
 			c.crash(trouble(op, reply.Failure))
 			return
@@ -301,5 +301,5 @@ func (c *docCopy) doubt() {
 			c.admitted[rev] = true
 		}
 		c.again(c.call, 0)
-	})
+	}})
 }

@@ -48,7 +48,7 @@ func (t *turn) giveWay() {
 // come later, nor what waits for another call.
 func (t *turn) keepsSlot(c *call) bool {
 	later := func(f *peer.Failure) bool { return f != nil && (asksForLess(f) || f.RetryAfter > 0) }
-	if c.id == 0 && (later(c.failure) || t.opener.premature(c)) {
+	if c.id == 0 && (later(c.failure) || c.due == instant.Never || t.opener.premature(c)) {
 		return false
 	}
 	if t.moved == 0 {
@@ -58,5 +58,5 @@ func (t *turn) keepsSlot(c *call) bool {
 	if t.moved > t.asked {
 		early = t.moved
 	}
-	return ofDocuments(c.op) && c.began <= early
+	return (ofDocuments(c.op) || c.doubt) && c.began <= early
 }

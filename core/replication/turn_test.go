@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 )
 
@@ -193,6 +194,31 @@ func TestAskedToOpenLater(t *testing.T) {
 	w.step(GiveWay{})
 	if w.wait(0); w.end == nil || w.end.Cause != Stopped {
 		t.Errorf("ended with %+v", w.end)
+	}
+}
+
+// TestDoubtedDocumentKeepsSlot: while a target is asked whether it still lets us in, the document that it refused keeps
+// the slot, unless the target asks to come later.
+func TestDoubtedDocumentKeepsSlot(t *testing.T) {
+	for code, stays := range map[int]bool{0: true, 500: true, 429: false} {
+		w := yielding(t, peer.CopyDoc{})
+		w.refuses["doc0"] = true
+		var opens []instant.Time
+		w.answer = func(c Call) *peer.Failure {
+			if _, is := c.Op.(peer.Open); is && code != 0 {
+				opens = append(opens, w.now)
+				return &peer.Failure{Kind: peer.Status, Status: code}
+			}
+			return nil
+		}
+		w.now = w.now.Add(time.Minute)
+		w.step(GiveWay{})
+		for w.end == nil && (len(opens) == 0 && code != 0 || w.hangs([]peer.Op{peer.Open{}}) < 0 && code == 0) {
+			w.proceed(first)
+		}
+		if gave := w.end != nil && w.end.Cause == Stopped; gave == stays {
+			t.Errorf("the target answers %d: ended with %+v", code, w.end)
+		}
 	}
 }
 

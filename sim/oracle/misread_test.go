@@ -32,6 +32,16 @@ func TestMisread(t *testing.T) {
 		{"a key that is no tuple", ends(sum, nil, errors.New("key fe")), ""},
 		{"a key that is no tuple and not told", ends(sum, nil, errors.New("key")), "S101d"},
 		{"a row that is passed over", ends(row, nil, nil), "S101a"},
+		{"a row of a job that waits", func(r *rig) {
+			waits := aJob(jobstore.Record{State: jobstore.Pending, RepID: "rep"})
+			waits.header.Lot = "behind/rep"
+			r.know("f1", waits)
+			ends(&fakefdb.Row{Key: r.w.View().Store().Keys.Jobs.Job.Pack("f1", 0), Behind: true}, nil, nil)(r)
+		}, ""},
+		{"a row of a job that waits for a slot", func(r *rig) {
+			r.know("f1", aJob(jobstore.Record{State: jobstore.Pending}))
+			ends(&fakefdb.Row{Key: r.w.View().Store().Keys.Jobs.Job.Pack("f1", 0)}, nil, nil)(r)
+		}, "S101a"},
 		{"a row after which a read fails", ends(row, old, old), ""},
 		{"a row, and then no time", ends(row, nil, context.DeadlineExceeded), ""},
 		{"a row, and a store that gives the transaction up", ends(row, nil, kv.NewError(kv.TransactionTooLarge)), ""},
