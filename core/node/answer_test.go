@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
@@ -143,6 +144,26 @@ func (w *world) tail(account string) (tag int64) {
 		return err
 	})
 	return tag
+}
+
+// TestFailedForADocument: a job that fails for the sake of a document which its target refused lists it, and has the
+// numbers of its last run.
+func TestFailedForADocument(t *testing.T) {
+	w := newWorld(t)
+	w.put("a", `{"source":"http://h/a","target":"http://h/b","on_refusal":"fail"}`)
+	d := w.start("n", nil)
+	w.pass(10 * time.Second)
+	end := replication.End{
+		Cause: replication.Failed, Trouble: replication.Trouble{Error: "refused", Reason: "the target refused it"},
+		Info:    replication.Info{Counters: checkpoint.Counters{DocsRead: 7}},
+		Refused: &replication.Finding{Refusal: peer.Refusal{ID: "x", Rev: "1-a", Status: 403, Error: "forbidden"}},
+	}
+	d.step(RunEnded{Run: d.runOf("a"), End: end})
+	w.pass(time.Second)
+	rec := w.record("a")
+	if rec.State != jobstore.Failed || rec.RefusedTotal() != 1 || rec.Stats.DocsRead != 7 {
+		t.Errorf("%s, %d documents are listed, %d were read", rec.State, rec.RefusedTotal(), rec.Stats.DocsRead)
+	}
 }
 
 // TestTakenJobIsLookedForOnce: a node that was told of a job that was taken away does not ask for its jobs
