@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -205,5 +206,22 @@ func TestChargesOfLongIntervals(t *testing.T) {
 	w.pass(time.Second)
 	if got := w.used("_replicator"); got < 5*day {
 		t.Errorf("charged %s of five days", got)
+	}
+}
+
+// TestChargesOfManyAccounts: what the jobs of many accounts used is stored in one interval, in several transactions.
+func TestChargesOfManyAccounts(t *testing.T) {
+	w := newWorld(t)
+	d := w.start("n", nil)
+	w.pass(10 * time.Second)
+	account := func(i int) string { return fmt.Sprint("account", i) }
+	for i := range 2*chargesAtOnce + 1 {
+		d.share.ledger.Add(account(i), time.Second, w.now, d.cfg.usageInterval())
+	}
+	w.pass(d.cfg.usageInterval() * 9 / 8)
+	for i := range 2*chargesAtOnce + 1 {
+		if used := w.used(account(i)); used != time.Second {
+			t.Fatalf("of %s %s are stored", account(i), used)
+		}
 	}
 }
