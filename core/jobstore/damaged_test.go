@@ -33,7 +33,7 @@ func TestDamagedRowsAreTold(t *testing.T) {
 
 		"make a hold": {"jobs/replication/worker/"}, // whoever it is of is called
 	}
-	for _, name := range []string{"complete", "fail", "delete", "stand by", "claim"} { // whoever waits is left
+	for _, name := range []string{"complete", "fail", "delete", "stand by", "claim"} { // the job that waits is left so
 		free[name] = append(free[name], check.Readable(testRoot, b.s.Keys.Jobs.Job.Pack(jobID("wait"))))
 	}
 	values := []string{"claim/", "count/", "weights/", "tally/", "jobs/replication/count/", "hold/"}

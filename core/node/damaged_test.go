@@ -45,7 +45,7 @@ func TestDamagedRowsAreTold(t *testing.T) {
 			}
 			switch q.(type) {
 			case Complete, Fail, StandBy, Claim:
-				if strings.Contains(key, "|twin") { // whoever waits is left
+				if strings.Contains(key, "|twin") { // the job that waits goes on waiting
 					return
 				}
 			}

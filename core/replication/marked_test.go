@@ -322,7 +322,8 @@ func TestMadeAgainWithoutCheckpoints(t *testing.T) {
 	}
 }
 
-// TestMadeAgainWithMore: so it does if the new database has more changes than the old one had at first.
+// TestMadeAgainWithMore: an idle run without checkpoints compares with its last look: a database made again has
+// fewer changes than then, and more than when the run began.
 func TestMadeAgainWithMore(t *testing.T) {
 	for side := range peer.Side(2) {
 		w := newWorld(t)

@@ -177,7 +177,8 @@ func TestAskedToComeLater(t *testing.T) {
 	}
 }
 
-// TestAskedToOpenLater: so it does if it has asked for logs meanwhile, which it reads again once the database is open.
+// TestAskedToOpenLater: a run gives way when a server asks it to open a database later, though it has logs to read once
+// the database is open.
 func TestAskedToOpenLater(t *testing.T) {
 	w := newWorld(t)
 	w.plan.Continuous = true

@@ -38,6 +38,13 @@ func TestMisread(t *testing.T) {
 			r.know("f1", waits)
 			ends(&fakefdb.Row{Key: r.w.View().Store().Keys.Jobs.Job.Pack("f1", 0), Behind: true}, nil, nil)(r)
 		}, ""},
+		{"a row of a job that waits, for a promotion", func(r *rig) {
+			waits := aJob(jobstore.Record{State: jobstore.Pending, RepID: "rep"})
+			waits.header.Lot = "behind/rep"
+			r.know("f1", waits)
+			m := fakefdb.Misreading{Row: &fakefdb.Row{Key: r.w.View().Store().Keys.Jobs.Job.Pack("f1", 0)}}
+			r.see(world.Misread{Misreading: m, Request: node.Promote{}})
+		}, "S101a"},
 		{"a row of a job that waits for a slot", func(r *rig) {
 			r.know("f1", aJob(jobstore.Record{State: jobstore.Pending}))
 			ends(&fakefdb.Row{Key: r.w.View().Store().Keys.Jobs.Job.Pack("f1", 0)}, nil, nil)(r)
