@@ -20,6 +20,8 @@ import (
 	"couchrelay/adapters/fdb/fdbtest"
 	"couchrelay/core/kv"
 	"couchrelay/sim/fakefdb"
+
+	"github.com/benbjohnson/clock"
 )
 
 // logLines collects the log and lets a test wait for a line.
@@ -61,13 +63,42 @@ func (l *logLines) await(what string) {
 	}
 }
 
+// monitorClock stands still unless a test advances it, so that a slow machine alone has no cluster count as away.
+type monitorClock struct {
+	*clock.Mock
+	rests chan struct{} // gets a value whenever the monitor begins the pause between two questions
+}
+
+func newMonitorClock() *monitorClock {
+	return &monitorClock{clock.NewMock(), make(chan struct{}, 1000)}
+}
+
+func (c *monitorClock) After(d time.Duration) <-chan time.Time {
+	defer func() { c.rests <- struct{}{} }()
+	return c.Mock.After(d)
+}
+
+// leave has the cluster go away between two questions of the monitor, and returns once the log says so.
+func (c *monitorClock) leave(cluster *fdbctest.Cluster, log *logLines, gone ...fakefdb.Kind) {
+	<-c.rests
+	waiting := cluster.Leave(gone...)
+	c.Add(time.Second) // Probe
+	<-waiting
+	for range 1000 {
+		if log.count("fdb_away") > 0 {
+			return
+		}
+		c.Add(time.Second) // sleeps a little, so that the monitor gets to its next timer
+	}
+	panic("the log never says that the cluster is away")
+}
+
 // TestClusterAway: while the cluster is away every operation waits or ends with its context, and the log says
 // so once. When it is back, the operations that waited succeed.
 func TestClusterAway(t *testing.T) {
-	log := newLog()
-	cluster, db := openCluster(t,
-		fdb.Options{Probe: time.Millisecond, Patience: 5 * time.Millisecond,
-			Logger: slog.New(slog.NewTextHandler(log, nil))})
+	log, monitor := newLog(), newMonitorClock()
+	cluster, db := openCluster(t, fdb.Options{Clock: monitor, Probe: time.Second,
+		Logger: slog.New(slog.NewTextHandler(log, nil))})
 	limited, cancel := context.WithCancel(bg)
 	open := db.Begin(limited, kv.Options{}) // in the middle of its work
 	defer open.Cancel()
@@ -78,8 +109,7 @@ func TestClusterAway(t *testing.T) {
 	if err := available.Err(); err != nil {
 		t.Errorf("unavailable while the cluster answers: %v", err)
 	}
-	cluster.Leave()
-	log.await("fdb_away")
+	monitor.leave(cluster, log)
 	<-available.Done()
 	if cause := context.Cause(available); !errors.Is(cause, kv.ErrUnavailable) || !errors.Is(cause, fdb.ErrAway) {
 		t.Errorf("unavailable: %v", cause)
@@ -142,11 +172,10 @@ func TestClusterAway(t *testing.T) {
 // TestReadsHang: a cluster that gives read versions and answers no reads counts as away, and the reason says so.
 func TestReadsHang(t *testing.T) {
 	for _, gone := range [][]fakefdb.Kind{{fakefdb.Read}, {fakefdb.Read, fakefdb.Commit}} {
-		log := newLog()
-		cluster, db := openCluster(t, fdb.Options{Key: []byte("k"), Probe: time.Millisecond,
-			Patience: 5 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(log, nil))})
-		cluster.Leave(gone...)
-		log.await("fdb_away")
+		log, monitor := newLog(), newMonitorClock()
+		cluster, db := openCluster(t, fdb.Options{Clock: monitor, Probe: time.Second, Key: []byte("k"),
+			Logger: slog.New(slog.NewTextHandler(log, nil))})
+		monitor.leave(cluster, log, gone...)
 		if err := db.Err(); !errors.Is(err, fdb.ErrAway) || !strings.Contains(err.Error(), "answer reads") {
 			t.Errorf("%s: Err is %v", gone, err)
 		}

@@ -24,6 +24,7 @@ type Cluster struct {
 	decide  func(fakefdb.Op) fakefdb.Outcome // how operations fare, nil for well
 	gone    []fakefdb.Kind                   // operations that the cluster does not answer
 	here    chan struct{}                    // closed while there are none of those
+	waits   func()                           // called by an operation that begins to wait for the cluster
 	given   int                              // see ReadVersionsGiven
 	trips   map[string]int                   // by tag, see RoundTrips
 	buggify *prng.Source                     // of the faults that the client injects; nil for none
@@ -62,14 +63,17 @@ var injected = map[fakefdb.Kind][]fakefdb.Fault{
 }
 
 // Leave makes the cluster answer no more operations of some kinds, or of all kinds when none is named: they
-// wait, as with the real client.
-func (c *Cluster) Leave(kinds ...fakefdb.Kind) {
+// wait, as with the real client. The channel is closed once the first of them waits.
+func (c *Cluster) Leave(kinds ...fakefdb.Kind) <-chan struct{} {
 	if len(kinds) == 0 {
 		kinds = []fakefdb.Kind{fakefdb.ReadVersion, fakefdb.Read, fakefdb.Commit}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.gone, c.here = kinds, make(chan struct{})
+	waiting := make(chan struct{})
+	c.waits = sync.OnceFunc(func() { close(waiting) })
+	return waiting
 }
 
 // Return makes it reachable again.
@@ -136,8 +140,9 @@ func (w *world) Sleep(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	case d == whileAway:
 		w.mu.Lock()
-		here := w.here
+		here, waits := w.here, w.waits
 		w.mu.Unlock()
+		waits()
 		select {
 		case <-here:
 			return nil
