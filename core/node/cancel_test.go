@@ -210,6 +210,44 @@ func TestJobTakenLate(t *testing.T) {
 	}
 }
 
+// TestOwnedBeforeAccepted: a list of the worker's jobs may be older than a job that came at the same moment. The run of
+// that job goes on.
+func TestOwnedBeforeAccepted(t *testing.T) {
+	w := newWorld(t)
+	n := w.start("n1", nil)
+	w.pass(time.Minute)
+	n.hold = func(q Request) bool { _, is := q.(ListOwned); return is }
+	n.step(Notified{Topic: WorkerCalls})
+	list := n.perform(n.held[0])
+	w.put("r", `{"source":"http://h/r","target":"http://h/b"}`)
+	n.step(Notified{Topic: ReadyJobs})
+	n.step(list)
+	n.runOf("r")
+	if count(n.notes, "halted") != 0 {
+		t.Errorf("notes %v", n.notes)
+	}
+}
+
+// TestCallUnheard: a job that was taken from the worker is noticed with the next heartbeat, without a notification.
+func TestCallUnheard(t *testing.T) {
+	w := newWorld(t)
+	n := w.start("n1", func(c *Config) { c.ActivityTimeout = time.Minute })
+	w.put("r", `{"source":"http://h/r","target":"http://h/b"}`)
+	w.pass(5 * time.Minute)
+	run := n.runOf("r")
+	n.hold = func(q Request) bool { _, is := q.(Beat); return is }
+	for len(n.held) == 0 {
+		w.pass(time.Second)
+	}
+	n.awaits = slices.DeleteFunc(n.awaits, func(a Await) bool { return a.Topic == WorkerCalls })
+	w.put("r", `{"_deleted":true}`)
+	n.hold = nil
+	n.step(n.perform(n.held[0]))
+	if !n.stopped[run] {
+		t.Errorf("the run goes on: %v", n.notes)
+	}
+}
+
 // TestNewsOfGoneRuns: what a run tells that the node does not know, or has given up, is nothing to anybody.
 func TestNewsOfGoneRuns(t *testing.T) {
 	w := newWorld(t)

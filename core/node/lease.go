@@ -45,7 +45,7 @@ func (n *Node) join() {
 func (n *Node) joined(c *call, q Join) {
 	n.lease, n.granted, n.published = live, q.Info.ActivityTimeout, q.Info
 	n.ends = c.sent.Add(n.granted)
-	n.timers.beat = n.clock.Steady.Add(n.jitter(n.beatInterval()))
+	n.timers.beat = n.clock.Steady.Add(n.jitter(n.cfg.beatInterval()))
 	n.tellLater(q.Info)
 	n.timers.owned = n.clock.Steady.Add(n.jitter(n.cfg.ActivityTimeout))
 	n.awaiting[WorkerCalls] = false // an Await in flight is about an earlier lease's counter
@@ -72,7 +72,7 @@ func (n *Node) keepLease() {
 	if n.outdated(len(n.runs)) {
 		n.timers.beat = min(n.timers.beat, n.again)
 	}
-	if n.due(&n.timers.beat, n.beatInterval()) {
+	if n.due(&n.timers.beat, n.cfg.beatInterval()) {
 		askOnce(n, Beat{Worker: n.worker})
 	}
 	if n.due(&n.timers.owned, n.cfg.ActivityTimeout) {
@@ -80,10 +80,9 @@ func (n *Node) keepLease() {
 	}
 }
 
-// beatInterval is short enough for the present activity timeout and for the one that others were told last.
-func (n *Node) beatInterval() time.Duration {
-	return min(n.cfg.ActivityTimeout, n.granted) / beatsPerTimeout
-}
+// beatInterval is the longest time between two heartbeats, and between two looks at those of others, while the store
+// answers.
+func (s *Settings) beatInterval() time.Duration { return s.ActivityTimeout / beatsPerTimeout }
 
 // beaten extends the lease from the moment when the heartbeat was sent, not from now: a watcher may have
 // seen it any time since. The call counter comes with the answer, so that a lost notification costs one
@@ -218,16 +217,13 @@ func (n *Node) onResumed(e Done) {
 
 // watchOthers looks for workers that are silent for the activity timeout, several times in each timeout.
 func (n *Node) watchOthers() {
-	if n.due(&n.timers.scan, n.cfg.scanInterval()) {
+	if n.due(&n.timers.scan, n.cfg.beatInterval()) {
 		askOnce(n, ListLeases{})
 		if opens := n.opens.Add(-n.cfg.Settling / 4); n.clock.Steady < opens {
 			n.timers.scan = min(n.timers.scan, opens) // for the nodes that start at the same time
 		}
 	}
 }
-
-// scanInterval is the longest time between two looks while the store answers.
-func (s *Settings) scanInterval() time.Duration { return s.ActivityTimeout / beatsPerTimeout }
 
 // look returns what a beat that did not change since the last look adds to its worker's silence: the time
 // since that look, an interval at most. When more has passed, this node stood still or did not reach the
@@ -244,7 +240,7 @@ func (w *watch) look(now instant.Time, interval time.Duration) time.Duration {
 // clocks need not agree. The answer may be old when the node hears it, but Expire carries the beat that was
 // judged, and does nothing when the worker has sent another one since.
 func (n *Node) onLeases(l Leases) {
-	known, passed := n.others, n.look(n.clock.Steady, n.cfg.scanInterval())
+	known, passed := n.others, n.look(n.clock.Steady, n.cfg.beatInterval())
 	n.others = nil
 	for _, lease := range l.List {
 		if lease.Worker == n.worker {
@@ -272,9 +268,7 @@ func (n *Node) onLeases(l Leases) {
 			// Reached: the jobs of a silent worker are given back
 			n.ask(Expire{Worker: o.worker, Beat: &beat, Limit: n.cfg.Batches.Expire, By: n.name})
 		}
-		if !o.gone {
-			n.checkName(o)
-		}
+		n.checkName(o)
 		n.others = append(n.others, o)
 	}
 	n.regroup(n.awaiting[ReadyJobs], n.fleet())

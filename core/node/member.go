@@ -146,5 +146,4 @@ func (n *Node) checkName(o other) {
 	n.note("duplicate_name", "", "another node is named %s; this one is called %s from now on; give it a name of its own (--name)", n.name, n.cfg.Worker)
 	n.name = n.cfg.Worker
 	n.emit(Rename{Name: n.name})
-	n.tell()
 }

@@ -366,6 +366,16 @@ func TestTimeoutChangesWithoutLoss(t *testing.T) {
 	if !slices.Contains(n.notes, "lease_lost") {
 		t.Error("the node relies on a timeout that nobody was told of")
 	}
+	late := &driven{Node: New(Config{Settings: DefaultSettings(), Name: "late", Roles: AllRoles, Worker: "late"}), w: w}
+	late.hold = func(Request) bool { return true }
+	w.nodes = append(w.nodes, late)
+	late.step(Start{})
+	late.step(Configure{Settings: s}) // while it joins
+	late.step(late.perform(late.held[0]))
+	w.pass(DefaultSettings().ActivityTimeout)
+	if !slices.Contains(late.notes, "lease_lost") {
+		t.Error("the node relies on a timeout that its join did not tell")
+	}
 }
 
 func TestRoles(t *testing.T) {

@@ -30,7 +30,7 @@ type feed struct {
 	begun   instant.Time  // when the present or last read was asked for
 	from    peer.Seq      // since at that time
 	pause   time.Duration // before the next long poll, after ones that came back too soon; 0 to idlePauseMax
-	resume  instant.Time  // the next read is not sent before this; 0 if it may be sent at once
+	resume  instant.Time  // the next read is not sent before this
 	caught  bool          // the last answer ended with the newest change of the source
 	over    bool          // a one-shot has read all there was; nothing is read any more
 	rows    int64         // read in this run
@@ -64,7 +64,7 @@ func (f *feed) readMore() {
 	if f.reading != nil || f.over || f.work.waiting() > workers || f.now < f.resume {
 		return
 	}
-	f.begun, f.from, f.resume = f.now, f.since, 0
+	f.begun, f.from = f.now, f.since
 	op := peer.ReadChanges{
 		Since: f.since,
 		Limit: f.plan.BatchSize * workers,

@@ -129,6 +129,15 @@ func TestPendingOfFullAnswer(t *testing.T) {
 	if got := w.run.Info().ChangesPending; got != -1 {
 		t.Errorf("%d pending", got)
 	}
+	w.rows = func(peer.ReadChanges) peer.Changes {
+		return peer.Changes{End: true, LastSeq: last, Pending: -1}
+	}
+	for !w.run.feed.caught {
+		w.proceed(first)
+	}
+	if got := w.run.Info().ChangesPending; got != 0 {
+		t.Errorf("%d pending of a feed that is read to its end", got)
+	}
 	if d := numericDistance("5", "3"); d != -1 { // a goal that was passed tells nothing either
 		t.Errorf("distance %d", d)
 	}

@@ -48,6 +48,27 @@ func TestLongDocumentOutlivesItsTurn(t *testing.T) {
 	}
 }
 
+// TestGivesWayOnce: a run tells once that it gives way, however long it takes until it is stopped.
+func TestGivesWayOnce(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Continuous = true
+	w.begin()
+	for !w.run.feed.caught {
+		w.proceed(first)
+	}
+	told := 0
+	for _, ev := range []Event{GiveWay{}, Wake{}, GiveWay{}} {
+		for _, e := range w.run.Step(w.now, ev) {
+			if _, is := e.(GivesWay); is {
+				told++
+			}
+		}
+	}
+	if told != 1 {
+		t.Errorf("told %d times", told)
+	}
+}
+
 // TestLateDocumentGivesWay: a document that was begun in the second half of the turn is left for the next.
 func TestLateDocumentGivesWay(t *testing.T) {
 	w := newWorld(t)

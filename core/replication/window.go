@@ -108,7 +108,7 @@ func (w *window) measureFar() {
 // size is the number of batches that the run may work on at once, from 1 to MaxWorkers.
 func (w *window) size() int {
 	n := w.part + w.part*int64(w.line/time.Microsecond)/int64(w.work/time.Microsecond)
-	return max(1, min(int((n+unit/2)/unit), w.plan.MaxWorkers))
+	return min(int((n+unit/2)/unit), w.plan.MaxWorkers)
 }
 
 // answered takes what an answer tells about its server.
