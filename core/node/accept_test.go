@@ -104,27 +104,6 @@ func TestUnreadableJobs(t *testing.T) {
 	w.audit()
 }
 
-// TestPollAfterNotification: an accept that was made after a notification puts off the next poll.
-func TestPollAfterNotification(t *testing.T) {
-	w := newWorld(t)
-	n := w.start("n", func(c *Config) { c.PollInterval = time.Minute })
-	w.pass(30 * time.Second)
-	accepts := 0
-	n.hold = func(q Request) bool {
-		if _, is := q.(Accept); is {
-			accepts++
-		}
-		return false
-	}
-	for range 10 {
-		n.step(Notified{Topic: ReadyJobs})
-		w.pass(30 * time.Second)
-	}
-	if accepts != 10 {
-		t.Errorf("%d accepts after 10 notifications", accepts)
-	}
-}
-
 // TestLookAtManyJobs: a worker compares its list with its runs in a moment, since nothing else goes on meanwhile.
 func TestLookAtManyJobs(t *testing.T) {
 	w := newWorld(t)

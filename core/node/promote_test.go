@@ -36,3 +36,24 @@ func TestDueBeforeTheNext(t *testing.T) {
 		t.Errorf("the job is %s", w.state("soon"))
 	}
 }
+
+// TestPollAfterNotification: an accept that was made after a notification puts off the next poll.
+func TestPollAfterNotification(t *testing.T) {
+	w := newWorld(t)
+	n := w.start("n", func(c *Config) { c.PollInterval = time.Minute })
+	w.pass(30 * time.Second)
+	accepts := 0
+	n.hold = func(q Request) bool {
+		if _, is := q.(Accept); is {
+			accepts++
+		}
+		return false
+	}
+	for range 10 {
+		n.step(Notified{Topic: ReadyJobs})
+		w.pass(30 * time.Second)
+	}
+	if accepts != 10 {
+		t.Errorf("%d accepts after 10 notifications", accepts)
+	}
+}
