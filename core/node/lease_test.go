@@ -223,7 +223,39 @@ func TestGoneIsListed(t *testing.T) {
 	}
 }
 
-// TestGoneByAWrongClock: a node that was given up by one whose clock was ahead is not listed until that time has come.
+// TestGoneIsNotedOnce: a node is listed as the one that gave it up has said, though others take part in giving its jobs
+// back; and it is not listed for a heartbeat that another one has followed.
+func TestGoneIsNotedOnce(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(3, true)
+	w.start("dead", nil).paused = true
+	var dead Member
+	w.do(func(tx kv.Tx) error {
+		members, err := Members(tx, w.s)
+		dead = members[0]
+		return err
+	})
+	for i, c := range []struct {
+		by   string
+		beat [10]byte
+		want string
+	}{{"hasty", [10]byte{1}, ""}, {"first", dead.Beat, "first"}, {"second", dead.Beat, "first"}} {
+		w.do(func(tx kv.Tx) error {
+			_, err := Perform(tx, w.s, Expire{Worker: dead.Worker, Beat: &c.beat, Limit: 1, By: c.by}, w.now.Add(time.Duration(i)))
+			return err
+		})
+		w.do(func(tx kv.Tx) error {
+			list, err := Departed(tx, w.s, nil)
+			if by := append(list, Gone{})[0].By; by != c.want {
+				t.Errorf("after %s, it was given up by %q", c.by, by)
+			}
+			return err
+		})
+	}
+}
+
+// TestGoneByAWrongClock: a node that was given up by one whose clock was ahead is not listed until that time has come, and
+// a row that this release cannot read no longer than until the next sweep.
 func TestGoneByAWrongClock(t *testing.T) {
 	w := newWorld(t)
 	dead, watcher := w.start("dead", nil), w.start("watcher", nil)
@@ -241,10 +273,14 @@ func TestGoneByAWrongClock(t *testing.T) {
 	if rows() != 1 {
 		t.Fatal("no node is listed as gone")
 	}
+	w.do(func(tx kv.Tx) error {
+		tx.Set(w.s.Keys.Jobs.Gone.Pack("other"), []byte("of another release"))
+		return nil
+	})
 	watcher.skew = 0
 	w.pass(goneFor + 2*sweepInterval)
-	if rows() != 0 {
-		t.Error("it is listed though an hour has passed")
+	if n := rows(); n != 0 {
+		t.Errorf("%d are listed though an hour has passed", n)
 	}
 }
 

@@ -61,7 +61,7 @@ func TestCopiesTogether(t *testing.T) {
 	revs := make([]string, 1, 2)
 	revs[0] = "1-a"
 	for _, more := range [][]string{revs, {"1-b"}} {
-		p.queueCopy(b, alone{CopyDoc: peer.CopyDoc{ID: "a", Revs: more}})
+		p.queueCopy(b, alone{CopyDoc: peer.CopyDoc{ID: "a", Revs: more, Since: []string{"1-z"}}})
 	}
 	if len(b.copies) != 1 || len(b.copies[0].Revs) != 2 || revs[:2][1] != "" {
 		t.Errorf("%+v of %q", b.copies, revs[:2])
@@ -70,6 +70,11 @@ func TestCopiesTogether(t *testing.T) {
 
 // TestUnion: the revisions of two rows about one document are taken together, each once; the rows stay as they are.
 func TestUnion(t *testing.T) {
+	p := &New(Plan{}).work
+	p.queueBatch([]peer.Change{{ID: "a", Revs: []string{"1-a"}}, {ID: "b"}, {ID: "a", Revs: []string{"1-b"}}}, "3")
+	if docs := p.batches[0].docs; len(docs) != 1 || len(docs[0].Revs) != 2 {
+		t.Errorf("of three rows, two of which are of one document: %+v", docs)
+	}
 	revs := make([]string, 1, 4)
 	revs[0] = "1-a"
 	both, other := union(revs, []string{"1-a", "1-b"}), union(revs, []string{"1-c"})
