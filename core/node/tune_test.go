@@ -33,8 +33,9 @@ func TestAutomaticCoefficientFollowsTheQueue(t *testing.T) {
 				noted++
 			}
 		}
-		if least := schedule.LeastHalfLife(295, 1, time.Minute); fixed != (after.Decay.HalfLife == before.Decay.HalfLife) || !fixed && after.Decay.HalfLife < least {
-			t.Errorf("fixed %v: half-life from %s to %s, at least %s", fixed, before.Decay.HalfLife, after.Decay.HalfLife, least)
+		least, was, is := schedule.LeastHalfLife(295, 1, time.Minute), before.Decay.HalfLife, after.Decay.HalfLife
+		if fixed != (is == was) || !fixed && is < least {
+			t.Errorf("fixed %v: half-life from %s to %s, at least %s", fixed, was, is, least)
 		}
 		if fixed != (noted == 1) {
 			t.Errorf("fixed %v: noted %d times", fixed, noted)
@@ -63,7 +64,7 @@ func TestAutomaticCoefficientCountsSlots(t *testing.T) {
 // TestAutomaticCoefficientOfFleet: nodes reckon with the slots of all, so that two find what one with as many as both
 // would find.
 func TestAutomaticCoefficientOfFleet(t *testing.T) {
-	for _, l := range []schedule.Limits{{MaxJobs: 8, MaxChurn: 2}, {MaxJobs: 1, MaxChurn: 20}} { // the less of the two counts
+	for _, l := range []schedule.Limits{{MaxJobs: 8, MaxChurn: 2}, {MaxJobs: 1, MaxChurn: 20}} { // the less counts
 		var halfLives [2]time.Duration
 		for i := range halfLives {
 			w := newWorld(t)
