@@ -37,7 +37,7 @@ type pipeline struct {
 
 	// memory is the bytes of document bodies that the run may hold: the budget of each FetchDocs in flight,
 	// and the bodies of each group that is still being written. It is 0 without work, and no FetchDocs begins
-	// that would bring it above Plan.Memory, unless it is the only one.
+	// that would bring it above Plan.Memory; see fetchBudget.
 	memory  int
 	copies  int // CopyDoc calls; at most the connections that workers and feed leave, see pump
 	docSize int // running average of the bytes of a fetched document, at least 1
@@ -272,7 +272,7 @@ func (p *pipeline) queueCopy(b *batch, doc alone) {
 // is done.
 func (p *pipeline) pump(b *batch) {
 	if len(b.fetch)+len(b.inline) > 0 && !b.fetching {
-		if op := p.nextFetch(b); p.memory == 0 || p.memory+op.Budget <= p.plan.Memory {
+		if op := p.nextFetch(b); p.memory+op.Budget <= p.plan.Memory {
 			b.fetching, b.pending = true, b.pending+1
 			p.memory += op.Budget
 			b.take(op)

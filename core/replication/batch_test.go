@@ -1,0 +1,67 @@
+package replication
+
+import (
+	"strings"
+	"testing"
+
+	"couchrelay/core/peer"
+)
+
+// TestAncestorsAreAskedFor: a target that lacks all revisions, but has others of the documents, is asked about each
+// batch: attachments that it has are not sent to it again.
+func TestAncestorsAreAskedFor(t *testing.T) {
+	for _, has := range []bool{false, true} {
+		w := newWorld(t)
+		for i := range 200 {
+			id := string(rune('a'+i%26)) + strings.Repeat("x", i/26)
+			w.dbs[peer.Source].write(id, "2-b", "1-a")
+			if has {
+				w.dbs[peer.Target].write(id, "1-a")
+			}
+		}
+		w.begin()
+		w.wantEnd(Completed, "")
+		if batches := 200 / w.plan.BatchSize; has != (w.count("diff") == batches) {
+			t.Errorf("has ancestors %t: %d of %d batches were asked about", has, w.count("diff"), batches)
+		}
+	}
+}
+
+// TestCopiesLeaveConnections: documents that are copied one by one leave a connection to each worker and to the feed.
+func TestCopiesLeaveConnections(t *testing.T) {
+	for connections, want := range map[int]int{2: 1, 6: 2, 7: 3} {
+		w := newWorld(t)
+		w.plan.UseBulkGet, w.plan.Connections = false, connections
+		w.fill(100)
+		w.begin()
+		most := 0
+		for w.end == nil {
+			copies := 0
+			for _, c := range w.flying {
+				if isCopy(c.Op) {
+					copies++
+				}
+			}
+			most = max(most, copies)
+			w.proceed(first)
+		}
+		if most != want {
+			t.Errorf("of %d connections %d copy, want %d", connections, most, want)
+		}
+	}
+}
+
+// TestSourceSeqIsTheFurthest: how far the run has read does not go back when an earlier batch is done later.
+func TestSourceSeqIsTheFurthest(t *testing.T) {
+	r := New(Plan{Options: Options{Workers: 3, BatchSize: 4, Connections: 6}})
+	for _, last := range []peer.Seq{"1", "2"} {
+		r.work.queueBatch(nil, last)
+	}
+	for _, b := range []*batch{r.work.batches[1], r.work.batches[0]} {
+		b.stage = moving
+		r.work.pump(b)
+		if r.info.SourceSeq != "2" {
+			t.Errorf("after batch %d the run has read up to %s", b.number, r.info.SourceSeq)
+		}
+	}
+}
