@@ -29,6 +29,9 @@ type call struct {
 	odd    bool          // the present attempt could not read a job; the store is not down for that
 }
 
+// ends reports whether the call stores the end of a run.
+func (c *call) ends() bool { return c.run != nil && c.run.writing() }
+
 // requests are what the node has asked of the store.
 type requests struct {
 	calls  []*call // that wait for an answer or for their next attempt, oldest first
@@ -105,9 +108,11 @@ func (n *Node) onDone(e Done) {
 // answered repeats a request after a pause if the store failed, and otherwise has it handled by its run or
 // its type.
 func (n *Node) answered(c *call, e Done) {
-	if _, resumes := c.req.(Resume); resumes && e.Unreadable != "" {
+	if _, resumes := c.req.(Resume); e.Unreadable != "" && (resumes || n.draining && c.ends()) {
 		// Reached: a job to resume cannot be read
-		e.Fault = Halted // it is looked for again, and no accept waits for it meanwhile
+		// It is looked for again, and no accept waits for it meanwhile. A node that drains does not wait until the job
+		// of a run that has ended can be read: its lease stays behind, as expired, and others give the job back then.
+		e.Fault = Halted
 		passesOver(n, e)
 	}
 	if e.Fault == StoreDown {

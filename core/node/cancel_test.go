@@ -370,3 +370,33 @@ func TestUnreadableOfRun(t *testing.T) {
 	}
 	w.audit()
 }
+
+// TestUnreadableOfDraining: a node that drains leaves, though a job that it ran cannot be read. The others go on
+// elsewhere, and so does this one once it can be read.
+func TestUnreadableOfDraining(t *testing.T) {
+	for _, part := range [][]any{nil, {0}} {
+		w := newWorld(t)
+		w.putMany(2, true)
+		n := w.start("n", nil)
+		w.pass(time.Minute)
+		key := w.rowOf("r000", part...)
+		was := w.damage(key, []byte{0xff})
+		n.step(Drain{})
+		n.stopAll()
+		w.pass(time.Minute)
+		if !n.exited || !slices.Contains(n.notes, "job_unreadable") {
+			t.Fatalf("%v: it stays with %d jobs: %v", part, n.Running(), n.texts)
+		}
+		other := w.start("other", nil)
+		w.pass(time.Minute)
+		if other.Running() != 1 {
+			t.Errorf("%v: of the rest %d run", part, other.Running())
+		}
+		w.damage(key, was)
+		w.pass(10 * time.Minute)
+		if other.Running() != 2 {
+			t.Errorf("%v: %d run once all can be read: %v", part, other.Running(), other.texts)
+		}
+		w.audit()
+	}
+}

@@ -50,7 +50,6 @@ func (n *Node) joined(c *call, q Join) {
 	n.timers.owned = n.clock.Steady.Add(n.jitter(n.cfg.ActivityTimeout))
 	n.awaiting[WorkerCalls] = false // an Await in flight is about an earlier lease's counter
 	n.await(Await{Topic: WorkerCalls, Worker: n.worker})
-	n.hungry = true
 	n.note("lease", "", "worker %s is live", n.worker)
 }
 

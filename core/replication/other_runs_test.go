@@ -151,3 +151,46 @@ func TestRunsAfterGoOn(t *testing.T) {
 		t.Errorf("it ended after %s", got)
 	}
 }
+
+// TestRunsBeforeGoOn: nor does a run that finds a newer log of another one whenever it writes its own over that.
+func TestRunsBeforeGoOn(t *testing.T) {
+	w := newWorld(t)
+	w.fill(1)
+	w.reply = func(c Call) *peer.Reply {
+		rev := w.dbs[peer.Target].local["four"].rev
+		if put, is := c.Op.(peer.PutLocal); is && put.Side == peer.Target && rev <= maxOthers {
+			log := w.logOn(peer.Target)
+			log.SessionID = fmt.Sprint("before", rev)
+			before := checkpoint.Entry{SessionID: log.SessionID, RecordedSeq: peer.Zero}
+			log.History = slices.Insert(log.History, 0, before)
+			w.dbs[peer.Target].local["four"] = localDoc{rev + 1, log.Encode(false)}
+		}
+		return nil
+	}
+	w.begin()
+	w.wantEnd(Crashed, "checkpoint_commit_failure: Error updating the target checkpoint document: conflict")
+}
+
+// TestLogDuringReset: a log that turns up while a run starts over is not one that has gone on from an empty one: it may
+// be that of a run from before.
+func TestLogDuringReset(t *testing.T) {
+	for _, reset := range []bool{false, true} {
+		w := newWorld(t)
+		w.plan.Reset = reset
+		w.fill(2)
+		w.begin()
+		for w.run.commits.step != writingTarget {
+			w.proceed(first)
+		}
+		before := checkpoint.Log{
+			SessionID: "before", SourceLastSeq: `"1-opaque"`, InstanceStart: w.dbs[peer.Target].start,
+			History: []checkpoint.Entry{{SessionID: "before", RecordedSeq: `"1-opaque"`}},
+		}
+		w.dbs[peer.Target].local["four"] = localDoc{1, before.Encode(false)}
+		if reset {
+			w.wantEnd(Crashed, "checkpoint_commit_failure: Error updating the target checkpoint document: conflict")
+			continue
+		}
+		w.wantEnd(Completed, "")
+	}
+}

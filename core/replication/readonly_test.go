@@ -106,9 +106,11 @@ func TestReadOnlySourceAnswersWithTargetsLog(t *testing.T) {
 	}
 }
 
-// TestReadOnlySourceThatTakesNoCommit is about a proxy that lets GET through only.
+// TestReadOnlySourceThatTakesNoCommit is about a proxy that lets GET through only. It is not asked again, and a source
+// that was put back behind it is noticed.
 func TestReadOnlySourceThatTakesNoCommit(t *testing.T) {
 	w := newWorld(t)
+	w.plan.Continuous = true
 	refused := status(405)
 	w.answer = func(c Call) *peer.Failure {
 		switch op := c.Op.(type) {
@@ -125,10 +127,21 @@ func TestReadOnlySourceThatTakesNoCommit(t *testing.T) {
 	}
 	w.fill(2)
 	w.begin()
-	w.wantEnd(Completed, "")
-	if log := w.logOn(peer.Target); log.ReadOnly == nil || log.SourceLastSeq != `"2-opaque"` {
-		t.Errorf("the target's log is %+v", log)
+	for i := range 4 {
+		seq := seqOf(int64(i + 2))
+		for w.run.info.CheckpointedSeq != seq {
+			w.proceed(first)
+		}
+		if log := w.logOn(peer.Target); log.ReadOnly == nil || log.SourceLastSeq != seq {
+			t.Errorf("the target's log is %+v", log)
+		}
+		w.dbs[peer.Source].write(fmt.Sprint("new", i), "1-a")
 	}
+	if n := w.count("commit source"); n != 1 {
+		t.Errorf("the source was asked %d times to make its writes durable", n)
+	}
+	w.dbs[peer.Source].forget("new2")
+	w.wantEnd(Crashed, "checkpoint_commit_failure: the source database lacks")
 }
 
 // TestReadOnlySourceIsAnotherOne has no run go on from a log whose source is not the one that it was.

@@ -337,6 +337,38 @@ func TestIdleCheckpoints(t *testing.T) {
 	}
 }
 
+// TestChangesDuringACheckpoint: what comes over while a checkpoint is written is covered by the next one, in one
+// interval and not in ten, as the position alone would be.
+func TestChangesDuringACheckpoint(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Continuous = true
+	w.fill(1)
+	w.begin()
+	for w.run.commits.step != writingTarget {
+		w.proceed(first)
+	}
+	w.dbs[peer.Source].write("new", "1-a")
+	isPut := func(c Call) bool { _, is := c.Op.(peer.PutLocal); return is }
+	for w.run.commits.through != `"2-opaque"` {
+		w.proceed(func(n int) int { // anything but the log
+			if at := slices.IndexFunc(w.flying, isPut); at == 0 && n > 1 {
+				return 1
+			}
+			return 0
+		})
+	}
+	for w.run.commits.busy() {
+		w.proceed(first)
+	}
+	written := w.now
+	for w.run.info.CheckpointedSeq != `"2-opaque"` {
+		w.proceed(first)
+	}
+	if took := w.now.Sub(written); took > 2*w.plan.CheckpointInterval {
+		t.Errorf("it took %s", took)
+	}
+}
+
 func TestEventsPrint(t *testing.T) {
 	for _, e := range []fmt.Stringer{Begin{}, Identified{}, Wake{}, Stop{}, Reply{ID: 3}, Identify{ID: "x"}, Call{ID: 1, Op: peer.Open{}},
 		Cancel{ID: 1}, Release{ID: 1}, Progress{}, End{Cause: Crashed, Trouble: Trouble{Error: "a", Reason: "b"}}} {

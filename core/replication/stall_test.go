@@ -144,6 +144,17 @@ func TestStalledStops(t *testing.T) {
 	}
 }
 
+// TestStalledWithoutCheckpoint: a stalled run whose last checkpoint fails has ended as stalled.
+func TestStalledWithoutCheckpoint(t *testing.T) {
+	w := stalling(t, func(w *world) { w.fill(40) }, peer.ReadChanges{})
+	w.readOnce()
+	w.wait(0, peer.ReadChanges{})
+	since := w.run.stalls.since
+	w.failOn("commit", 0, status(400))
+	w.wait(time.Hour, peer.ReadChanges{})
+	w.wantStalled(since.Add(stallTimeout), "")
+}
+
 // TestNotStalled has the reasons for which a run may get nowhere.
 func TestNotStalled(t *testing.T) {
 	feed := peer.ReadChanges{}
