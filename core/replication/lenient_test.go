@@ -102,6 +102,21 @@ func TestLenientNeedsProof(t *testing.T) {
 	}
 }
 
+// TestRetriesOfListed: a document of the list that fails is tried once more, and as often as any if it is the server
+// that cannot be reached.
+func TestRetriesOfListed(t *testing.T) {
+	for kind, want := range map[peer.Kind]int{peer.Broken: 1, peer.TimedOut: 1, peer.Unreachable: 4} {
+		r := New(Plan{Options: Options{Retries: 4}})
+		c, granted := &call{op: peer.CopyDoc{}, brief: true}, 0
+		for granted < 10 && r.grantRetry(c, &peer.Failure{Kind: kind}) {
+			granted++
+		}
+		if granted != want {
+			t.Errorf("%s: %d retries, want %d", kind, granted, want)
+		}
+	}
+}
+
 // TestOversizedCopy: a document whose name does not fit into a request is left out.
 func TestOversizedCopy(t *testing.T) {
 	w := newWorld(t)

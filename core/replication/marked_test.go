@@ -322,6 +322,25 @@ func TestMadeAgainWithoutCheckpoints(t *testing.T) {
 	}
 }
 
+// TestClusterLagsBehindItself: the number of a cluster's changes may go back, as another copy answers; that tells nothing.
+func TestClusterLagsBehindItself(t *testing.T) {
+	w := newWorld(t)
+	w.plan.UseCheckpoints, w.plan.Continuous = false, true
+	w.fill(9)
+	w.begin()
+	w.until(leastLook / 2)
+	opened := w.count("open")
+	w.reply = func(c Call) *peer.Reply {
+		if op, is := c.Op.(peer.Open); is {
+			return &peer.Reply{Result: peer.Opened{UpdateSeq: seqOf(1), InstanceStartTime: w.dbs[op.Side].start}}
+		}
+		return nil
+	}
+	if w.until(leastLook); w.end != nil || w.count("open") == opened {
+		t.Errorf("looked %d times, ended with %v", w.count("open")-opened, w.end)
+	}
+}
+
 // TestMadeAgainWithMore: an idle run without checkpoints compares with its last look: a database made again has
 // fewer changes than then, and more than when the run began.
 func TestMadeAgainWithMore(t *testing.T) {

@@ -152,6 +152,21 @@ func TestAnotherReplicationCountsAnew(t *testing.T) {
 	}
 }
 
+// TestTotalsDoNotGoBack: totals of the job that are ahead of those in the log stay.
+func TestTotalsDoNotGoBack(t *testing.T) {
+	w := newWorld(t)
+	w.fill(2)
+	w.begin()
+	w.wantEnd(Completed, "")
+	for resumed, want := range map[int64]int64{1: 2, 100: 100} {
+		w.plan.Resumed.DocsWritten = resumed
+		w.begin()
+		if end := w.wantEnd(Completed, ""); end.Info.DocsWritten != want {
+			t.Errorf("of %d before: %d documents written, want %d", resumed, end.Info.DocsWritten, want)
+		}
+	}
+}
+
 func TestCreateTarget(t *testing.T) {
 	w := newWorld(t)
 	w.plan.CreateTarget = true

@@ -221,6 +221,23 @@ func TestOlderLogsAtOnce(t *testing.T) {
 		"get source _local/three", "get target _local/three", "read changes since 0 limit 12 normal")
 }
 
+// TestOlderLogGone: a database that was made again while its log was on its way to the present id has no log.
+func TestOlderLogGone(t *testing.T) {
+	w := newWorld(t)
+	w.numbers()
+	w.fill(2)
+	body := checkpoint.Log{SessionID: "s", SourceLastSeq: "2"}.Encode(false)
+	w.dbs[peer.Source].local["three"], w.dbs[peer.Target].local["three"] = localDoc{1, body}, localDoc{1, body}
+	w.begin()
+	for w.count("put target") == 0 {
+		w.proceed(first)
+	}
+	delete(w.dbs[peer.Target].local, "three")
+	if end := w.wantEnd(Completed, ""); end.Info.DocsWritten != 2 {
+		t.Errorf("%s, %s", end, end.Info)
+	}
+}
+
 // TestEmptyTargetLacksAll: a target that was never written to is not asked what it lacks, until 37 seconds
 // are over.
 func TestEmptyTargetLacksAll(t *testing.T) {

@@ -28,6 +28,14 @@ func TestTally(t *testing.T) {
 	if got := w.run.Tally(); got != (Tally{}) {
 		t.Errorf("with nothing to do it counts %+v", got)
 	}
+	w = newWorld(t)
+	w.plan.UseBulkGet = false
+	w.fill(5)
+	w.begin()
+	w.wantEnd(Completed, "")
+	if got := w.run.Tally(); got.DocsRead != 5 || got.BytesRead == 0 || got.BytesRead != got.BytesWritten {
+		t.Errorf("one by one it counts %+v", got)
+	}
 	sum := Tally{DocsRead: 1, Checkpoints: 2}
 	sum.Add(want)
 	if sum.DocsRead != 6 || sum.Checkpoints != 3 || sum.Since(want) != (Tally{DocsRead: 1, Checkpoints: 2}) {

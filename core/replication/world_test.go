@@ -394,6 +394,7 @@ func (w *world) copyDoc(source, target *database, op peer.CopyDoc, n int) peer.C
 			out.Missing, out.Rev = true, asked
 		default:
 			target.write(op.ID, source.path(op.ID, out.Rev)...)
+			copied.Bytes += int64(w.docSize)
 		}
 		copied.Revs = append(copied.Revs, out)
 	}
