@@ -165,3 +165,27 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestWaitingForTheTarget: while a document that the target did not take waits for its next attempt, the run says why.
+func TestWaitingForTheTarget(t *testing.T) {
+	w := newWorld(t)
+	w.plan.UseBulkGet = false
+	w.fill(1)
+	refused := &peer.Refusal{ID: "doc0", Rev: "1-a", Status: 409, Error: "conflict"}
+	w.reply = func(c Call) *peer.Reply {
+		if isCopy(c.Op) && w.count("copy") == 1 {
+			return &peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: "1-a", Refused: refused}}}}
+		}
+		return nil
+	}
+	w.begin()
+	for w.count("copy") == 0 || slices.ContainsFunc(w.flying, func(c Call) bool { return isCopy(c.Op) }) {
+		w.proceed(first)
+	}
+	if waiting := w.run.Info().Waiting; !strings.Contains(waiting, "409") {
+		t.Errorf("it waits: %q", waiting)
+	}
+	if end := w.wantEnd(Completed, ""); end.Info.Waiting != "" {
+		t.Errorf("completed, and waits: %q", end.Info.Waiting)
+	}
+}

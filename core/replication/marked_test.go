@@ -322,7 +322,7 @@ func TestMadeAgainWithoutCheckpoints(t *testing.T) {
 	}
 }
 
-// TestClusterLagsBehindItself: the number of a cluster's changes may go back, as another copy answers; that tells nothing.
+// TestClusterLagsBehindItself: the number of changes of a cluster may go back, as another copy answers.
 func TestClusterLagsBehindItself(t *testing.T) {
 	w := newWorld(t)
 	w.plan.UseCheckpoints, w.plan.Continuous = false, true
