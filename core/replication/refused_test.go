@@ -443,3 +443,15 @@ func TestVerdictsThatNameNothing(t *testing.T) {
 		t.Errorf("%s, listed are %v", end, w.list)
 	}
 }
+
+// TestPassIsNotPutOff: a document that is due later does not put off the pass for one that is due sooner.
+func TestPassIsNotPutOff(t *testing.T) {
+	r := New(Plan{})
+	r.refused.next, r.now = instant.Never, instant.Seconds(100)
+	for _, wait := range []time.Duration{time.Hour, time.Minute, 6 * time.Hour} {
+		r.refused.passBy(wait)
+	}
+	if want := r.now.Add(time.Minute); r.refused.next != want {
+		t.Errorf("the next pass is at %s, want %s", r.refused.next, want)
+	}
+}
