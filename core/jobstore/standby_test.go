@@ -204,8 +204,8 @@ func TestEditKeepsTheReplication(t *testing.T) {
 func TestUnreadableHeir(t *testing.T) {
 	for _, deleted := range []bool{false, true} {
 		b := newWaitingBench(t)
-		set := func(value []byte) (was []byte) {
-			key := b.s.Keys.Jobs.Job.Pack(jobID("odd"), 0)
+		set := func(id string, value []byte) (was []byte) {
+			key := b.s.Keys.Jobs.Job.Pack(jobID(id), 0)
 			b.do1(func(tx kv.Tx) (err error) { was, err = tx.Get(key); tx.Set(key, value); return err })
 			return was
 		}
@@ -246,7 +246,7 @@ func TestUnreadableHeir(t *testing.T) {
 		w := start("first")
 		b.put("odd", simple, admin)
 		b.put("other", simple, admin)
-		was := set([]byte(fakefdb.Unreadable))
+		was := set("odd", []byte(fakefdb.Unreadable))
 		end(w)
 		if e, is := errors.AsType[*jobs.UnreadableError](promote()); !is || e.Job != jobID("odd") {
 			t.Errorf("deleted %t: told of %v", deleted, e)
@@ -258,7 +258,12 @@ func TestUnreadableHeir(t *testing.T) {
 		b.do1(func(tx kv.Tx) error { _, _, err := b.s.Promote(tx, b.now, 9, jobID("odd")); return err })
 		write("late", simple)
 		w = start("late")
-		set(was)
+		running := set("late", []byte(fakefdb.Unreadable))
+		if err := promote(jobID("odd"), jobID("late")); err != nil {
+			t.Errorf("deleted %t: the one that has it keeps the rest from being moved: %v", deleted, err)
+		}
+		set("late", running)
+		set("odd", was)
 		b.promote()
 		b.put("yet another", simple, admin)
 		end(w)
