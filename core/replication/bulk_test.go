@@ -116,6 +116,22 @@ func TestNothingKept(t *testing.T) {
 	}
 }
 
+// TestBulkReadsOfNothing: a source whose bulk reads bring nothing is soon read one by one.
+func TestBulkReadsOfNothing(t *testing.T) {
+	w := newWorld(t)
+	w.fill(100)
+	w.reply = func(c Call) *peer.Reply {
+		if _, is := c.Op.(peer.FetchDocs); is {
+			return &peer.Reply{Result: peer.Fetched{}}
+		}
+		return nil
+	}
+	w.begin()
+	if w.wantEnd(Completed, ""); w.count("fetch") > 8 {
+		t.Errorf("%d bulk reads that brought nothing", w.count("fetch"))
+	}
+}
+
 // TestInlineRefused: that a target does not want documents tells nothing of whether it takes attachments in bulk.
 func TestInlineRefused(t *testing.T) {
 	w := attached(t, 400, 500)
