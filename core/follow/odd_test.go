@@ -331,3 +331,33 @@ func TestFoundAgain(t *testing.T) {
 		t.Errorf("there were %d runs, and then %d; %v", before, w.runs, k.notes)
 	}
 }
+
+// TestLeftOutAndMadeAgain: a run has left a document out when the database is made again without it, and the answer to
+// the request that notes so is lost. The job of the document is removed all the same.
+func TestLeftOutAndMadeAgain(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", to(0))
+	w.write("e", to(1))
+	k := w.start()
+	w.settle(10 * time.Second)
+	w.damage(w.rowsOf("d")["known"])
+	w.write("d", to(2))
+	w.settle(2 * time.Minute)
+	if k.told("d") != 1 {
+		t.Fatalf("operators are told %v", k.notes)
+	}
+	lost := 0
+	w.done = func(q follow.Request) bool {
+		if _, is := q.(follow.Opened); is {
+			lost++
+		}
+		return lost == 1
+	}
+	w.couch = newCouch("2")
+	w.write("e", to(1))
+	k.cut()
+	w.settle(30 * time.Minute)
+	if state, _ := w.job("d"); state != "" || lost < 2 {
+		t.Errorf("the job is %q; %d requests, %+v", state, lost, w.followed())
+	}
+}
