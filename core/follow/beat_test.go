@@ -34,7 +34,7 @@ func TestFirstBeat(t *testing.T) {
 }
 
 // TestPatience: a worker asks a store that does not answer again within a second, and ever more seldom, but at least
-// each ten seconds.
+// each ten seconds. Its lease begins with the request that is answered, and not with the first one.
 func TestPatience(t *testing.T) {
 	w := newWorld(t)
 	var asked []instant.Time
@@ -44,7 +44,7 @@ func TestPatience(t *testing.T) {
 		}
 		return true
 	}
-	w.start()
+	k := w.start()
 	w.settle(2 * time.Minute)
 	for i := range asked[1:] {
 		pause := asked[i+1].Sub(asked[i])
@@ -55,6 +55,11 @@ func TestPatience(t *testing.T) {
 	}
 	if len(asked) < 12 {
 		t.Errorf("asked %d times", len(asked))
+	}
+	w.done = nil
+	w.settle(15 * time.Second)
+	if len(k.open) != 1 || leasesLost(k) > 0 {
+		t.Errorf("the runs are %v, and operators are told %v", k.open, k.notes)
 	}
 }
 

@@ -19,6 +19,14 @@ import (
 // begins again under another lease.
 func TestGivenUp(t *testing.T) {
 	w := newWorld(t)
+	leases := map[string]bool{}
+	w.asked = func(q follow.Request) {
+		if q, is := q.(follow.Join); is && leases[q.Worker] {
+			t.Errorf("it joins as %s once more", q.Worker)
+		} else if is {
+			leases[q.Worker] = true
+		}
+	}
 	k := w.start()
 	w.settle(time.Second)
 	w.perform(follow.Expire{Worker: "w1"})

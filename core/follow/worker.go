@@ -174,7 +174,6 @@ func (w *Worker) configure(e Configure) {
 	for _, r := range w.runs {
 		r.end("", "")
 	}
-	w.poll = w.now
 }
 
 // free are the jobs that this worker may take and does not run.
@@ -190,6 +189,7 @@ func (w *Worker) free() (ids []string) {
 // ask asks for a transaction, of a run or of the worker itself.
 func (w *Worker) ask(r *run, q Request) {
 	w.lastAsk++
+	q = w.renewed(q)
 	w.asks = append(w.asks, &ask{id: w.lastAsk, req: q, run: r, sent: w.now})
 	w.do(Ask{w.lastAsk, q})
 }
@@ -246,7 +246,7 @@ func (w *Worker) keep() {
 	}
 	accepting := w.asking(func(q Request) bool { _, is := q.(Accept); return is })
 	if free := w.free(); len(free) > 0 && !accepting && w.due(&w.poll, pollEvery) {
-		w.ask(nil, Accept{Worker: w.name, Batch: w.batch, Max: len(free), Known: free, Without: w.without()})
+		w.ask(nil, Accept{Worker: w.name, Batch: w.batch, Max: len(free), Known: free})
 	}
 }
 
@@ -338,7 +338,7 @@ func (w *Worker) without() (ids []string) {
 	return ids
 }
 
-// renewed is a request that is repeated, without the jobs that could not be read.
+// renewed is a request that is made now, or repeated, without the jobs that could not be read.
 func (w *Worker) renewed(q Request) Request {
 	switch q := q.(type) {
 	case Accept:

@@ -47,6 +47,7 @@ type world struct {
 	done func(q follow.Request) bool
 	ops  []peer.Op
 	runs int  // started so far
+	vain int  // transactions that a worker asked for, and that failed
 	deaf bool // watches are lost
 }
 
@@ -207,6 +208,7 @@ func (k *worker) perform(a follow.Ask) {
 	})
 	answer := follow.Answer{ID: a.ID, Result: result}
 	if err != nil {
+		k.w.vain++
 		answer = follow.Failed(a.ID, err)
 	}
 	if k.w.done != nil && k.w.done(a.Request) {
