@@ -148,6 +148,7 @@ func TestRetryAfter(t *testing.T) {
 		{"shorter than the pause", time.Millisecond, 0, Verdict{Wait: 24 * time.Millisecond}},
 		{"partly passed", 10 * time.Second, 4 * time.Second, Verdict{Wait: 6 * time.Second}},
 		{"passed", 10 * time.Second, 11 * time.Second, Verdict{Wait: 24 * time.Millisecond}},
+		{"as long as the longest pause", MaxPause, 0, Verdict{Wait: MaxPause}},
 		{"long", time.Minute, 0, Verdict{Wait: time.Minute, Closed: true}},
 		{"long, rest is short", time.Minute, 50 * time.Second, Verdict{Wait: 10 * time.Second}},
 		{"longer than the memory", 2 * time.Minute, 110 * time.Second, Verdict{Wait: 10 * time.Second}},
@@ -161,6 +162,29 @@ func TestRetryAfter(t *testing.T) {
 				t.Errorf("%v, want %v", v, c.want)
 			}
 		})
+	}
+}
+
+// TestShorterRetryAfter: a server that asks for less than it did before has not taken that back.
+func TestShorterRetryAfter(t *testing.T) {
+	var l Limiter
+	l.Failure(key, start, 10*time.Second)
+	l.Failure(key, start.Add(time.Second), 2*time.Second)
+	if v := l.Delay(key, start.Add(time.Second)); v != (Verdict{Wait: 9 * time.Second}) {
+		t.Errorf("%v", v)
+	}
+}
+
+// TestBurstOfSuccesses: successes of a moment are one event, as failures are.
+func TestBurstOfSuccesses(t *testing.T) {
+	var l Limiter
+	run(&l, "ffffffffffff", apart)
+	last := start.Add(13 * apart)
+	l.Success(key, last)
+	once := l.Delay(key, last)
+	l.Success(key, last.Add(Sensitivity))
+	if v := l.Delay(key, last.Add(Sensitivity)); v != once || v.Wait == 0 {
+		t.Errorf("%v after one, %v after two", once, v)
 	}
 }
 

@@ -132,7 +132,6 @@ func (m *Machine) Asked(now instant.Time, a Answer) Result {
 		m.take(now, *a.Cookie)
 		return Done
 	case a.Status == 404, a.Status == 405, a.Status == 501: // the server has no sessions
-		m.cookie = ""
 		m.skip(Cookie)
 		return Done
 	case a.Status == 401 && a.Challenged && !m.proving:
@@ -166,7 +165,7 @@ const maxAgain = 2
 // Answered notes the answer to a request that was sent with a pass, and reports whether the request is to be sent again
 // at once. again is how often it was sent again before; set is the cookie that the answer sets.
 func (m *Machine) Answered(now instant.Time, p Pass, status int, set *SetCookie, again int) bool {
-	if p.Cookie == "" || m.cookie == "" {
+	if p.Cookie == "" {
 		return false
 	}
 	switch {

@@ -108,6 +108,18 @@ func TestOnlySessions(t *testing.T) {
 	}
 }
 
+// TestSessionsAreGone: a server has no sessions any more when one is to be renewed. What it refuses meanwhile is sent
+// again, as the plugin behind it says.
+func TestSessionsAreGone(t *testing.T) {
+	m := signedIn(t, 0)
+	p := m.Next(at(549))
+	m.Next(at(550))
+	m.Asked(at(551), Answer{Status: 404})
+	if !m.Answered(at(552), p, 401, nil, 0) || m.Next(at(552)) != (Pass{Basic: true}) {
+		t.Error("a request that was under way is not sent again")
+	}
+}
+
 // TestRenewal: at nine tenths of Max-Age, or after Refresh where the server gives none that makes sense.
 func TestRenewal(t *testing.T) {
 	for maxAge, seconds := range map[int]int{600: 540, 1: 1, 11: 9, 0: 550, -1: 550, 1 << 60: maxAge * 9 / 10} {
@@ -148,6 +160,7 @@ func TestRefusals(t *testing.T) {
 		if m.Answered(at(4), p, status, nil, 0) {
 			t.Error("a young cookie was refused, and the request sent again")
 		}
+		m.Answered(at(5)-1, p, status, nil, 0) // which puts nothing off
 		if m.Next(at(8)).Action != Send || m.Next(at(9)).Action != Ask {
 			t.Error("a young cookie that was refused is not renewed 5 s later")
 		}
