@@ -105,6 +105,7 @@ func TestFeedIsRead(t *testing.T) {
 		if in.wait = c.waited; c.noGoal {
 			r.job.Goal = ""
 		}
+		in.proof.ahead = []peer.Mark{{ID: "a", Rev: "1-a"}, {ID: "q", Rev: "1-q"}}
 		op := peer.ReadChanges{Since: "4", Limit: 5, Wait: c.waited}
 		in.read(&call{op: op, sent: r.w.now}, op, peer.Reply{Result: c.got, Failure: c.failure})
 		ids := ""
@@ -120,6 +121,13 @@ func TestFeedIsRead(t *testing.T) {
 		}
 		if is != c.want || !in.verify || r.ended {
 			t.Errorf("%s: %+v, want %+v; verify %v, ended %v", name, is, c.want, in.verify, r.ended)
+		}
+		ahead := 2
+		if strings.Contains(ids, "a") { // its row has come
+			ahead = 1
+		}
+		if n := len(in.proof.ahead); n != ahead || in.proof.ahead[n-1].ID != "q" {
+			t.Errorf("%s: looked for are %v", name, in.proof.ahead)
 		}
 	}
 }
@@ -156,7 +164,7 @@ func TestWhatIsNext(t *testing.T) {
 	}
 	want := []string{
 		"opened", "open", "find m", "apply 1 to 5, at end false, behind 8", "apply 1 to 9, at end true, behind 7",
-		"apply 0 to 4, at end false, behind 7",
+		"apply 0 to 4, at end false, behind 8",
 		"read b", "read u", "sweep", "apply 0 to 9, at end true, behind 7", "apply 0 to 9, at end true, behind 7",
 		"changes since 4",
 	}

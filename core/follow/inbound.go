@@ -109,7 +109,7 @@ func (in *inward) pollEnds() instant.Time {
 
 // atRest reports whether the feed was read to its end, and all that it told is applied.
 func (in *inward) atRest() bool {
-	return in.end && in.told && len(in.rows)+len(in.docs)+len(in.proof.docs) == 0
+	return in.end && in.told && len(in.rows)+len(in.docs) == 0
 }
 
 func (in *inward) ask(q Request) {
@@ -219,7 +219,7 @@ func (in *inward) proveFeed() {
 		return
 	}
 	q := in.apply()
-	q.Since, q.AtEnd = in.since, false
+	q.Since, q.AtEnd, q.Behind = in.since, false, more(in.behind, len(in.rows))
 	in.ask(q)
 }
 

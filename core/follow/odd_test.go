@@ -130,6 +130,7 @@ func TestUnreadableState(t *testing.T) {
 		}
 		mend()
 		w.settle(15 * time.Minute)
+		w.expect("d2", "completed", "completed")
 		w.write("late", to(100))
 		w.settle(time.Minute)
 		w.complete("late")
@@ -332,8 +333,8 @@ func TestFoundAgain(t *testing.T) {
 	}
 }
 
-// TestLeftOutAndMadeAgain: a run has left a document out when the database is made again without it, and the answer to
-// the request that notes so is lost. The job of the document is removed all the same.
+// TestLeftOutAndMadeAgain: a run has left a document out when the database is made again without it, and the
+// answer to the request that notes so is lost. The job of the document is removed all the same.
 func TestLeftOutAndMadeAgain(t *testing.T) {
 	w := newWorld(t)
 	w.write("d", to(0))

@@ -92,7 +92,7 @@ func (out *outward) advance() {
 			ids[i] = s.ID
 		}
 		out.call = r.call(peer.ReadDocs{IDs: ids, Budget: readBudget})
-	case out.passing && out.paging:
+	case out.paging:
 		out.ask(Prepare{Held: r.Held, Looked: out.looked, All: true, After: out.after})
 	default:
 		out.rest()
@@ -108,7 +108,7 @@ func (out *outward) rest() {
 			out.fails++
 			out.stray.passed(&r.in)
 		}
-		if out.retry == 0 || out.passing {
+		if out.retry == 0 {
 			out.retry = r.w.now.Add(pauses.Jittered(max(out.fails, 1), &r.w.rng))
 		}
 	case out.passing:

@@ -3,9 +3,12 @@ package follow
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"couchrelay/core/ejson"
+	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 )
 
@@ -90,6 +93,7 @@ func TestWhatIsNotWritten(t *testing.T) {
 			ID: id, Rev: "1-a", Body: digest, Members: []ejson.Member{over}, Digest: stateDigest([]ejson.Member{over}),
 		})
 	}
+	r.out.alone = true // a request before was refused as a whole
 	r.out.read(peer.DocsRead{Docs: []peer.DocRead{
 		{ID: "large", Rev: "1-a", TooLarge: true}, {ID: "deleted", Rev: "1-a", Deleted: true, Body: []byte("{}")},
 		{ID: "missing"}, {ID: "there", Rev: "1-a", Body: []byte("{}")},
@@ -97,8 +101,8 @@ func TestWhatIsNotWritten(t *testing.T) {
 	if len(r.out.edits) != 1 || r.out.edits[0].ID != "there" || len(r.out.written) != 0 || !r.out.skipped {
 		t.Errorf("edits %+v, written %+v, skipped %v", r.out.edits, r.out.written, r.out.skipped)
 	}
-	if len(r.out.states) != 1 || r.out.states[0].ID != "next" {
-		t.Errorf("to be read are %+v", r.out.states)
+	if len(r.out.states) != 1 || r.out.states[0].ID != "next" || r.out.alone {
+		t.Errorf("to be read are %+v; one by one: %v", r.out.states, r.out.alone)
 	}
 }
 
@@ -174,5 +178,60 @@ func TestRefusedEdits(t *testing.T) {
 	r.out.failed(peer.ReadDocs{}, status(413))
 	if len(r.out.edits) != 0 {
 		t.Error("a read that is refused leaves edits")
+	}
+}
+
+// TestStrayPasses: the database is read anew once three passes in a row have met the same document in the same
+// revision. A letter and a digit are such a document, and a ! is a state that is not written for another reason.
+func TestStrayPasses(t *testing.T) {
+	for passes, lost := range map[string]bool{
+		"a1 a1 a1": true, "b1 a1,b1 a1,b1": true, "a1 b1 b1 b1": true, "a1,! a1 a1,!": true,
+		"a1 a1": false, "a1 a1 a2": false, "a1 a1 b1": false, "a1 a1 - a1": false,
+		"a1 ! a1 a1": false, "a1 a1 ! a1": false,
+	} {
+		r := reading()
+		out := &r.out
+		r.in.end, r.in.told, out.next = true, true, instant.Never
+		for _, pass := range strings.Fields(passes) {
+			if r.in.proof.lost {
+				t.Errorf("%s: it is read anew before", passes)
+			}
+			out.passing, out.retry = true, 0
+			for _, met := range strings.Split(pass, ",") {
+				if met == "!" {
+					out.skipped = true
+				} else if met != "-" {
+					out.skip(met[:1], met[1:])
+				}
+			}
+			out.rest()
+		}
+		if r.in.proof.lost != lost {
+			t.Errorf("%s: read anew: %v", passes, r.in.proof.lost)
+		}
+	}
+}
+
+// TestRest: what a pass has left is tried again after a pause, which what a look leaves does not put off. What
+// the feed has brought is tried at once, also if a pass that is under way leaves something.
+func TestRest(t *testing.T) {
+	r := reading()
+	out := &r.out
+	out.next, out.passing, out.skipped, out.fails = instant.Never, true, true, 3
+	out.rest()
+	if pause := out.retry.Sub(r.w.now); out.fails != 4 || pause < 12*time.Second || pause > 16*time.Second {
+		t.Errorf("after %d passes the next one comes in %s", out.fails, pause)
+	}
+	before := out.retry
+	r.w.now, out.skipped = r.w.now.Add(time.Second), true
+	if out.rest(); out.retry != before || out.deadline() != before {
+		t.Errorf("a look puts the next pass off from %s to %s", before, out.retry)
+	}
+	out.passing, out.skipped = true, true
+	if out.again(); out.retry != r.w.now || out.fails != 0 {
+		t.Errorf("after %d passes the next one comes at %s", out.fails, out.retry)
+	}
+	if out.rest(); !out.passing || !out.asking {
+		t.Error("what the feed has brought waits for a pause")
 	}
 }

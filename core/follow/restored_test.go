@@ -358,6 +358,24 @@ func TestSoon(t *testing.T) {
 	w.expect("b", jobstore.Completed, "completed")
 }
 
+// TestSoonForMany: the states of more jobs than one look tells of are in their documents at once.
+func TestSoonForMany(t *testing.T) {
+	w := newWorld(t)
+	w.store.Pages.Look = 2
+	for i := range 7 {
+		w.write(fmt.Sprint("d", i), to(i))
+	}
+	w.start()
+	w.settle(10 * time.Second)
+	for i := range 7 {
+		w.complete(fmt.Sprint("d", i))
+	}
+	w.settle(2 * time.Second)
+	for i := range 7 {
+		w.expect(fmt.Sprint("d", i), jobstore.Completed, "completed")
+	}
+}
+
 // TestLooksAreBounded: a mirror that changes all the time is looked at now and then.
 func TestLooksAreBounded(t *testing.T) {
 	w := newWorld(t)
@@ -410,10 +428,10 @@ func TestKilledInTheMiddle(t *testing.T) {
 			}
 			return ""
 		}
-		applied := 0
+		applied, last := 0, peer.Mark{}
 		w.done = func(q follow.Request) bool {
 			if q, is := q.(follow.Apply); is {
-				applied += len(q.Docs)
+				applied, last = applied+len(q.Docs), q.Last
 			}
 			return false
 		}
@@ -421,6 +439,9 @@ func TestKilledInTheMiddle(t *testing.T) {
 		for applied == 0 && k.act(first) {
 		}
 		w.kill(k)
+		if got := w.followed(); got.Last != last || got.Since == "" || got.Since == "30" {
+			t.Errorf("%q: the next run looks for %s after %s", part, got.Last, got.Since)
+		}
 		w.fault, w.done = nil, nil
 		w.start()
 		w.settle(2 * time.Minute)

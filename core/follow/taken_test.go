@@ -219,6 +219,7 @@ func TestSearch(t *testing.T) {
 	in = &r.in
 	in.proof.due, in.rows, in.end, in.wait, in.told = []peer.Mark{{ID: "a"}}, make([]peer.Change, 1), true, true, true
 	in.docs, in.proof.docs, in.proof.ahead = make([]Incoming, 1), make([]peer.DocRead, 1), make([]peer.Mark, 1)
+	in.left = leftover{after: "m", unread: []string{"n"}, absent: []string{"o"}, reads: 1}
 	r.job.Instance, r.job.Last = "7", peer.Mark{ID: "a"}
 	for n := range maxMissed {
 		if in.asking {
@@ -230,5 +231,9 @@ func TestSearch(t *testing.T) {
 	begins := left == 0 && !in.end && !in.wait && !in.told
 	if len(r.w.asks) != 1 || r.w.asks[0].req != (Opened{r.Held, "7", r.job.Last}) || !begins {
 		t.Errorf("asked for is %v; %+v", r.w.asks, in)
+	}
+	in.noted(Noted{Job{Epoch: 1, Reconciling: true}})
+	if l := in.left; l.after != "" || len(l.unread)+len(l.absent) > 0 || l.reads != 0 || in.asking {
+		t.Errorf("documents of the database before are left to be asked for: %+v", l)
 	}
 }

@@ -290,8 +290,8 @@ func (w *Worker) answer(e Answer) {
 		return
 	}
 	if e.Outcome == StoreDown {
-		if !e.Part && w.passOver(e) {
-			a.fails = 0
+		if !e.Part {
+			w.passOver(e)
 		}
 		if e.Unreadable != "" && a.run != nil && w.draining {
 			// Reached: a worker leaves while a job cannot be read
@@ -320,13 +320,12 @@ func (w *Worker) answer(e Answer) {
 
 // passOver has requests leave out a job of which one could not read a row: it would keep all others from being moved.
 // Operators are told, each time that it is looked at again.
-func (w *Worker) passOver(e Answer) bool {
+func (w *Worker) passOver(e Answer) {
 	if e.Unreadable == "" || slices.Contains(w.without(), e.Unreadable) {
-		return false
+		return
 	}
 	w.passed = append(w.passed, passed{e.Unreadable, w.now.Add(passFor)})
 	w.note("follow_unreadable", e.Unreadable, "", e.Text)
-	return true
 }
 
 // without are the jobs that are passed over.
@@ -373,7 +372,6 @@ func (w *Worker) answered(a *ask, result Result) {
 		default:
 			w.left = slices.DeleteFunc(w.left, func(name string) bool { return name == q.Worker })
 		}
-		w.poll = w.now
 	case Accept:
 		w.accepted(result.(Accepted))
 	}
@@ -431,6 +429,6 @@ func (w *Worker) loseLease(why string) {
 	for len(w.runs) > 0 {
 		w.runs[0].drop()
 	}
-	w.lease, w.asks, w.others = none, nil, nil
+	w.lease, w.asks = none, nil
 	w.left = append(w.left, w.name)
 }

@@ -108,8 +108,8 @@ func TestOnlySessions(t *testing.T) {
 	}
 }
 
-// TestSessionsAreGone: a server has no sessions any more when one is to be renewed. What it refuses meanwhile is sent
-// again, as the plugin behind it says.
+// TestSessionsAreGone: a server has no sessions any more when one is to be renewed. What it refuses meanwhile is
+// sent again, as the plugin behind it says.
 func TestSessionsAreGone(t *testing.T) {
 	m := signedIn(t, 0)
 	p := m.Next(at(549))
