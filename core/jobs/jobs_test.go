@@ -173,6 +173,32 @@ func TestMonitorExpiresOnlyTheSilent(t *testing.T) {
 	}
 }
 
+// TestBeatDuringExpiry: a worker that sends a heartbeat while others give it up is not given up. Nothing is left of
+// one that is, also if a job was taken from it.
+func TestBeatDuringExpiry(t *testing.T) {
+	db, q := newQueue(t)
+	register(t, db, q, "w")
+	add(t, db, q, "a")
+	must(t, db, accept(q, "w", 1, 1))
+	must(t, db, func(tx kv.Tx) (bool, error) { return q.Remove(tx, "a") })
+	beat := must(t, db, func(tx kv.Tx) ([]Lease, error) { return q.Leases(tx) })[0].Beat
+	expire := func(tx kv.Tx) error { _, err := q.Expire(tx, "w", &beat, 1); return err }
+	monitor := open(t, db, expire)
+	worker := open(t, db, func(tx kv.Tx) error { _, err := q.Heartbeat(tx, "w", nil); return err })
+	if beats, expires := worker.Commit(), monitor.Commit(); beats != nil || expires == nil {
+		t.Errorf("the heartbeat commits: %v; the expiry does not: %v", beats, expires)
+	}
+	must(t, db, func(tx kv.Tx) (bool, error) { return q.Expire(tx, "w", nil, 1) })
+	for _, space := range []tuple.Subspace{q.Keys.Worker, q.Keys.Beat, q.Keys.Call} {
+		rows := must(t, db, func(tx kv.Tx) ([]kv.KeyValue, error) {
+			return tx.GetRange(space.Range(), kv.RangeOptions{})
+		})
+		if len(rows) > 0 {
+			t.Errorf("left are %v", rows)
+		}
+	}
+}
+
 // TestEndForgetsLostWorkers: a run that ends, however it does, makes up for the workers that vanished with the job.
 func TestEndForgetsLostWorkers(t *testing.T) {
 	for name, end := range map[string]func(q *Queue, tx kv.Tx, lock Lock) error{

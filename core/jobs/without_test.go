@@ -100,6 +100,20 @@ func TestListFromWithout(t *testing.T) {
 	}
 }
 
+// TestListWithoutTwo: a list leaves out what is in several jobs, in whichever order they are named.
+func TestListWithoutTwo(t *testing.T) {
+	db, q := fourJobs(t, false)
+	for _, odd := range []string{"b", "c"} {
+		must(t, db, func(tx kv.Tx) (bool, error) { tx.Set(q.Keys.Job.Pack(odd), []byte{0xff}); return true, nil })
+	}
+	for _, without := range [][]string{{"b", "c"}, {"c", "b"}} {
+		list := must(t, db, func(tx kv.Tx) ([]*Job, error) { return q.List(tx, Page{Limit: 9, Without: without}) })
+		if len(list) != 4 || list[1].ID != "b" || list[2].ID != "c" {
+			t.Errorf("without %s: %v", without, list)
+		}
+	}
+}
+
 // TestMovesWithout: jobs that cannot be read keep no others from being moved, however few are moved at once.
 func TestMovesWithout(t *testing.T) {
 	odd := []string{"a", "b"}
