@@ -2,6 +2,7 @@ package follow_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -326,6 +327,21 @@ func TestLeave(t *testing.T) {
 	w.start()
 	w.settle(10 * time.Second)
 	w.expect("d", jobstore.Pending, "")
+}
+
+// TestLeaveUnheard: a worker that drains, and does not hear that its lease is given back, leaves when it is told so by
+// its next heartbeat. That is no lost lease.
+func TestLeaveUnheard(t *testing.T) {
+	w := newWorld(t)
+	a := w.start()
+	w.settle(10 * time.Second)
+	w.done = func(q follow.Request) bool { _, is := q.(follow.Expire); return is }
+	a.tell(follow.Drain{})
+	w.settle(follow.ActivityTimeout)
+	lost := slices.ContainsFunc(a.notes, func(n follow.Note) bool { return n.What == "follow_lease_lost" })
+	if !a.left || lost {
+		t.Errorf("left: %v; told %v", a.left, a.notes)
+	}
 }
 
 // TestLeaveDuringOutage: a worker that drains, and hears nothing of the store, waits.

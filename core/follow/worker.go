@@ -425,7 +425,10 @@ func (w *Worker) loseLease(why string) {
 	if w.lease == none {
 		return
 	}
-	w.note("follow_lease_lost", "", "", why)
+	givesBack := func(q Request) bool { e, is := q.(Expire); return is && e.Worker == w.name }
+	if !w.asking(givesBack) {
+		w.note("follow_lease_lost", "", "", why)
+	}
 	for len(w.runs) > 0 {
 		w.runs[0].drop()
 	}
