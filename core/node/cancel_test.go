@@ -400,3 +400,20 @@ func TestUnreadableOfDraining(t *testing.T) {
 		w.audit()
 	}
 }
+
+// TestUnreadableUnheard: a job that an accept took without being heard cannot be read. The next accept, which begins
+// with the number of that one, goes on under another, and takes other jobs.
+func TestUnreadableUnheard(t *testing.T) {
+	w := newWorld(t)
+	n := w.start("n", nil)
+	w.pass(time.Second)
+	w.put("odd", `{"source":"http://h/a","target":"http://h/b"}`)
+	w.do(func(tx kv.Tx) error {
+		_, err := w.s.Accept(tx, n.worker, "n", jobs.Demand{Batch: n.batch, Max: 1}, w.now)
+		return err
+	})
+	w.damage(w.rowOf("odd", 0), []byte{0xff})
+	w.put("other", `{"source":"http://h/c","target":"http://h/d"}`)
+	w.pass(30 * time.Second)
+	n.runOf("other")
+}
