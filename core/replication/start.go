@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"cmp"
 	"slices"
 
 	"couchrelay/core/checkpoint"
@@ -200,7 +201,7 @@ func (o *opener) takeLog(on peer.Side, version int, doc peer.Local) bool {
 		return false
 	}
 	if version > 0 {
-		log.Mark = o.sides[on].log.Mark
+		log.Mark = cmp.Or(o.sides[on].log.Mark, log.Mark)
 	}
 	o.sides[on].log = log
 	return true

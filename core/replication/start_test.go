@@ -221,6 +221,19 @@ func TestOlderLogsAtOnce(t *testing.T) {
 		"get source _local/three", "get target _local/three", "read changes since 0 limit 12 normal")
 }
 
+// TestOlderLogKeepsItsMark: a log without checkpoints is copied to the present id with its mark, by which runs tell
+// that the logs which follow it are of the same database.
+func TestOlderLogKeepsItsMark(t *testing.T) {
+	w := newWorld(t)
+	w.fill(1)
+	w.dbs[peer.Target].local["three"] = localDoc{1, checkpoint.Log{Mark: "m"}.Encode(false)}
+	w.begin()
+	w.wantEnd(Completed, "")
+	if log := w.logOn(peer.Target); log.Mark != "m" || log.SessionID == "" {
+		t.Errorf("the log is %+v", log)
+	}
+}
+
 // TestOlderLogGone: a database that was made again while its log was on its way to the present id has no log.
 func TestOlderLogGone(t *testing.T) {
 	w := newWorld(t)
