@@ -271,7 +271,7 @@ func (in *inward) noted(n Noted) {
 		in.run.w.note("follow_reread", in.run.ID, "", "the database is another one than before, or was put back")
 	}
 	in.asking, in.opened, in.run.job = false, true, n.Job
-	in.run.odd = nil // a job that is Missing nothing any more relies on this run to look for them
+	in.run.odd = nil // the job is not Missing any more, so no later run looks for what this one passes over
 	in.proof, in.left = proof{due: in.toFind(), last: in.proof.last, goal: in.proof.last}, leftover{}
 	in.since, in.stored, in.through, in.last = n.Job.Since, n.Job.Since, n.Job.Since, n.Job.Last
 	if in.since == "" {

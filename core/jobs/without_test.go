@@ -100,7 +100,7 @@ func TestListFromWithout(t *testing.T) {
 	}
 }
 
-// TestListWithoutTwo: a list leaves out what is in several jobs, in whichever order they are named.
+// TestListWithoutTwo: a list does not read two jobs that it is to do without, in whichever order these are named.
 func TestListWithoutTwo(t *testing.T) {
 	db, q := fourJobs(t, false)
 	for _, odd := range []string{"b", "c"} {

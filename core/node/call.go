@@ -110,8 +110,9 @@ func (n *Node) onDone(e Done) {
 func (n *Node) answered(c *call, e Done) {
 	if _, resumes := c.req.(Resume); e.Unreadable != "" && (resumes || n.draining && c.ends()) {
 		// Reached: a job to resume cannot be read
-		// It is looked for again, and no accept waits for it meanwhile. A node that drains does not wait until the job
-		// of a run that has ended can be read: its lease stays behind, as expired, and others give the job back then.
+		// A job to resume is looked for again, and no accept waits for it meanwhile. A node that drains does not wait
+		// until the job of a run that has ended can be read: its lease stays behind, as expired, and others give the
+		// job back then.
 		e.Fault = Halted
 		passesOver(n, e)
 	}

@@ -381,11 +381,6 @@ func TestExclusiveStoreNeedsNoTimeout(t *testing.T) {
 	if n.Running() != 2 {
 		t.Errorf("%d run", n.Running())
 	}
-	n.step(Drain{})
-	n.stopAll()
-	if n = w.start("n1", func(c *Config) { c.Exclusive = true }); n.Running() != 2 {
-		t.Errorf("%d run as soon as the store is opened", n.Running())
-	}
 }
 
 func TestDrain(t *testing.T) {

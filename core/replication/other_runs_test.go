@@ -171,8 +171,8 @@ func TestRunsBeforeGoOn(t *testing.T) {
 	w.wantEnd(Crashed, "checkpoint_commit_failure: Error updating the target checkpoint document: conflict")
 }
 
-// TestLogDuringReset: a log that turns up while a run starts over is not one that has gone on from an empty one: it may
-// be that of a run from before.
+// TestLogDuringReset: a run that starts over does not write its log over one that turns up meanwhile: a run from before
+// the reset may have written that.
 func TestLogDuringReset(t *testing.T) {
 	for _, reset := range []bool{false, true} {
 		w := newWorld(t)

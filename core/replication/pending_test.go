@@ -88,12 +88,7 @@ func TestPendingOfLateCount(t *testing.T) {
 	w.begin()
 	count := func(c Call) bool { _, is := c.Op.(peer.CountPending); return is }
 	for w.run.Info().ThroughSeq != seqOf(30) || !w.run.feed.caught {
-		w.proceed(func(n int) int { // anything but the count
-			if at := slices.IndexFunc(w.flying, count); at == 0 && n > 1 {
-				return 1
-			}
-			return 0
-		})
+		w.proceed(w.but(count))
 	}
 	at := slices.IndexFunc(w.flying, count)
 	if at < 0 {

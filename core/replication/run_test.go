@@ -365,12 +365,7 @@ func TestChangesDuringACheckpoint(t *testing.T) {
 	w.dbs[peer.Source].write("new", "1-a")
 	isPut := func(c Call) bool { _, is := c.Op.(peer.PutLocal); return is }
 	for w.run.commits.through != `"2-opaque"` {
-		w.proceed(func(n int) int { // anything but the log
-			if at := slices.IndexFunc(w.flying, isPut); at == 0 && n > 1 {
-				return 1
-			}
-			return 0
-		})
+		w.proceed(w.but(isPut))
 	}
 	for w.run.commits.busy() {
 		w.proceed(first)

@@ -105,7 +105,7 @@ func (w *window) measureFar() {
 	}
 }
 
-// size is the number of batches that the run may work on at once, from 1 to MaxWorkers.
+// size is the number of batches that the run may work on at once, from 1, as part is unit at least, to MaxWorkers.
 func (w *window) size() int {
 	n := w.part + w.part*int64(w.line/time.Microsecond)/int64(w.work/time.Microsecond)
 	return min(int((n+unit/2)/unit), w.plan.MaxWorkers)

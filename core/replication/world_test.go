@@ -192,6 +192,16 @@ func (w *world) proceed(choose func(n int) int) {
 	}
 }
 
+// but chooses the first call that does not match, unless there is no other.
+func (w *world) but(matches func(Call) bool) func(n int) int {
+	return func(n int) int {
+		if at := slices.IndexFunc(w.flying, matches); at == 0 && n > 1 {
+			return 1
+		}
+		return 0
+	}
+}
+
 func (w *world) perform(c Call) peer.Reply {
 	f := works
 	if w.fault != nil {
