@@ -101,7 +101,7 @@ func (k *committer) due() instant.Time {
 	switch {
 	case k.busy() || k.watch.looking || !k.wanted():
 		return instant.Never
-	case k.stopping || k.feed.over && len(k.work.batches) == 0:
+	case k.stopping || k.refused.ending() && k.refused.settled():
 		return k.now
 	case k.relies && !k.refused.unfinished:
 		return k.now

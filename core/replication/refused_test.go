@@ -315,6 +315,25 @@ func TestPagesOfTheList(t *testing.T) {
 	}
 }
 
+// TestPassWithoutCheckpoints: a one-shot that tries a long list again for the last time writes one checkpoint behind
+// the list, and not one behind each page, though each page changes the list.
+func TestPassWithoutCheckpoints(t *testing.T) {
+	w := newWorld(t)
+	w.plan.OnRefusal = spec.RetryRefused
+	w.fill(5 * listedAtOnce)
+	for i := range 5 * listedAtOnce {
+		w.refuses[fmt.Sprint("doc", i)] = true
+	}
+	w.begin()
+	w.wantEnd(Completed, "")
+	w.calls = nil
+	w.begin()
+	w.wantEnd(Completed, "")
+	if logs := w.count("put target _local/"); logs > 1 || len(w.list) != 5*listedAtOnce {
+		t.Errorf("%d checkpoints, %d are listed", logs, len(w.list))
+	}
+}
+
 func count(calls []string, what string) (n int) {
 	for _, c := range calls {
 		if c == what {

@@ -33,6 +33,7 @@ var protocolSubject = subject{
 		c.on.runStarted.add(func(r *run) {
 			terms := protocol.Terms{
 				Replication: r.Replication(), Reset: r.Record().Reset != 0, Lenient: r.lenient(), ListOf: r.listOf(),
+				StallTimeout: r.p.applied.StallTimeout,
 			}
 			r.protocol.Run = protocol.New(terms)
 		})

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"fmt"
+	"time"
 
 	"couchrelay/core/instant"
 	"couchrelay/core/peer"
@@ -42,6 +43,8 @@ type Terms struct {
 	Lenient bool // the job has crashed so often that the run leaves out documents which it cannot copy
 	// ListOf is the base id of the replication that the job's list is of; empty if nothing is listed.
 	ListOf string
+	// StallTimeout is for how long a run gets nowhere before it is stalled; 0 for ever.
+	StallTimeout time.Duration
 }
 
 type phase uint8
@@ -154,7 +157,7 @@ func (r *Run) replied(id uint64, reply peer.Reply) error {
 	}
 	delete(r.flights, id)
 	r.last = told{op: f.op, sent: f.sent, reply: reply}
-	defer r.getsOn()
+	defer r.getsOn(f.op, reply)
 	r.wait.answered(r, f.op, reply)
 	if reply.Failure != nil {
 		r.took(failures)
@@ -223,11 +226,8 @@ func (r *Run) Call(now instant.Time, id uint64, op peer.Op) error {
 
 // asks judges a request of a run that copies.
 func (r *Run) asks(f *flight) error {
-	switch f.op.(type) {
-	case peer.ReadChanges, peer.DiffRevs, peer.FetchDocs, peer.WriteDocs, peer.CopyDoc, peer.CountPending:
-		if r.stopped || r.gaveUp {
-			return breach(Copying, "it stops, and asks to %s", f.op)
-		}
+	if (r.stopped || r.gaveUp) && getsOnBy(f.op) {
+		return breach(Copying, "it stops, and asks to %s", f.op)
 	}
 	switch op := f.op.(type) {
 	case peer.ReadChanges:
@@ -244,6 +244,15 @@ func (r *Run) asks(f *flight) error {
 		return r.copies(f, op)
 	}
 	return r.saves(f)
+}
+
+// getsOnBy reports whether an operation is about changes and documents.
+func getsOnBy(op peer.Op) bool {
+	switch op.(type) {
+	case peer.ReadChanges, peer.DiffRevs, peer.FetchDocs, peer.WriteDocs, peer.CopyDoc, peer.CountPending:
+		return true
+	}
+	return false
 }
 
 // Cancel judges a request that the run gives up.

@@ -13,6 +13,7 @@ type turn struct {
 	first instant.Time // when it asked for the first documents; 0 before
 	moved instant.Time // since when it knows what becomes of the first changes; 0 before
 	asked instant.Time // when it was told to give way; 0 before
+	gotOn instant.Time // of the last answer by which it cannot be stalled
 	gave  bool         // it has said that it does
 
 	batch int          // positions of the first changes, which the run works on together; 0 before they are read
@@ -45,9 +46,14 @@ func (r *Run) moves(f *flight) {
 	}
 }
 
-// getsOn notes whether an answer has told what becomes of the first changes, or that there are none.
-func (r *Run) getsOn() {
+// getsOn notes whether an answer has told what becomes of the first changes, or that there are none, and whether the
+// run has got anywhere by it.
+func (r *Run) getsOn(op peer.Op, reply peer.Reply) {
 	f, t := &r.feed, &r.turn
+	_, saves := op.(peer.PutLocal)
+	if r.phase != copying || reply.Failure == nil && (saves || getsOnBy(op)) {
+		t.gotOn = r.now
+	}
 	if t.moved == 0 && (t.batch > 0 && f.concluded() > t.batch || f.ended && f.concluded() == f.all()) {
 		t.moved = r.now
 	}
@@ -99,7 +105,7 @@ func (r *Run) repeats(op peer.Op, f *peer.Failure) bool {
 // document has to be in flight that it began early, or to be tried once more.
 func (r *Run) keepsSlot() error {
 	t := &r.turn
-	if t.asked == 0 || t.gave || r.stopped || r.gaveUp || r.phase == over {
+	if t.asked == 0 || t.gave || r.stopped || r.gaveUp || r.phase == over || r.mayBeStalled() {
 		return nil
 	}
 	// Of a revision that was told of twice it is not known which one a request is about.
@@ -122,4 +128,18 @@ func (r *Run) keepsSlot() error {
 	}
 	return breach(Yielding, "it is to give way since %s, and no document is in flight of the first half of its turn",
 		t.asked)
+}
+
+// mayBeStalled reports whether the run may have taken itself for stalled, and be about to end, without giving up any
+// request by which that could be seen. How long it may take for its last checkpoint is no part of the protocol.
+func (r *Run) mayBeStalled() bool {
+	if r.StallTimeout == 0 || r.phase != copying || r.now.Sub(r.turn.gotOn) < r.StallTimeout {
+		return false
+	}
+	for _, f := range r.flights { // order does not matter: one is enough
+		if getsOnBy(f.op) {
+			return false
+		}
+	}
+	return true
 }

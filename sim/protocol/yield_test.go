@@ -130,6 +130,18 @@ func TestYielding(t *testing.T) {
 			later(c, asked(early, copies)(c))
 			rests(c)
 		}, Yielding},
+		{"not once it may be stalled", spec.Replication{}, func(c *talk) {
+			c.r.StallTimeout = time.Minute
+			breaks(c, asked(early, copies)(c))
+			c.pass(time.Minute)
+			rests(c)
+		}, legal},
+		{"not before it may be stalled", spec.Replication{}, func(c *talk) {
+			c.r.StallTimeout = time.Minute
+			c.gets(asked(late, copies)(c), peer.Copied{Revs: []peer.CopiedRev{{Rev: "1-a"}}})
+			c.pass(59 * time.Second)
+			rests(c)
+		}, Yielding},
 		{"not while an early copy is repeated", spec.Replication{}, func(c *talk) {
 			id := asked(early, copies)(c)
 			down := &peer.Failure{Kind: peer.Status, Status: 503}
