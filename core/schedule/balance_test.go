@@ -86,6 +86,8 @@ func TestSurplus(t *testing.T) {
 		{"one node", []Load{{"", 500, 300}}, []int{0}},
 		{"as it should be", []Load{{"", 500, 100}, {"", 500, 100}, {"", 500, 100}}, []int{0, 0, 0}},
 		{"within the slack", []Load{{"", 500, 120}, {"", 500, 100}, {"", 500, 80}}, []int{0, 0, 0}},
+		{"at the edge of the slack", []Load{{"", 500, 120}, {"", 500, 80}}, []int{0, 0}},
+		{"beyond the slack", []Load{{"", 500, 121}, {"", 500, 79}}, []int{21, 0}},
 		{"a node came back", []Load{{"", 500, 150}, {"", 500, 150}, {"", 500, 0}}, []int{50, 50, 0}},
 		{"one has all", []Load{{"", 500, 300}, {"", 500, 0}, {"", 500, 0}}, []int{200, 0, 0}},
 		{"by slots", []Load{{"", 100, 90}, {"", 900, 10}}, []int{80, 0}},

@@ -74,6 +74,56 @@ func TestHalfLife(t *testing.T) {
 	}
 }
 
+// TestHalfLifeIsBounded: nothing sets a half-life of which the clock of decay would overflow.
+func TestHalfLifeIsBounded(t *testing.T) {
+	if got := LeastHalfLife(math.MaxInt64, 1, time.Hour); got != maxHalfLife {
+		t.Errorf("the least one of an endless queue is %s", got)
+	}
+	now, d := instant.Seconds(1_700_000_000), Decay{}
+	for half, want := range map[time.Duration]time.Duration{
+		0: minHalfLife, time.Hour: time.Hour, math.MaxInt64: maxHalfLife,
+	} {
+		if got := d.Changed(now, half).HalfLife; got != want {
+			t.Errorf("changed to %s it is %s", half, got)
+		}
+	}
+	d = Decay{Since: now, HalfLife: minHalfLife}
+	if short := (Decay{Since: now, HalfLife: 1}); short.At(now.Add(time.Hour)) != d.At(now.Add(time.Hour)) {
+		t.Error("a stored half-life that is too short counts as it is")
+	}
+}
+
+// TestChurn: jobs give way only where there are slots, and none before it ran for the shortest run.
+func TestChurn(t *testing.T) {
+	for _, c := range []struct {
+		most, slots      int
+		interval, minRun time.Duration
+		want             int
+	}{
+		{20, 500, time.Minute, 0, 20}, {20, 10, time.Minute, 0, 10}, {20, 500, time.Minute, time.Hour, 8},
+		{20, 500, time.Hour, time.Minute, 20}, {20, 30, time.Minute, 2 * time.Minute, 15},
+		{20, 10, time.Minute, time.Hour, 1}, {0, 10, time.Minute, 0, 0}, {20, 0, time.Minute, 0, 0},
+	} {
+		if got := Churn(c.most, c.slots, c.interval, c.minRun); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}
+
+// TestStale: the clock of decay is stored anew when it has gone on for a half-life, or was set by a clock ahead.
+func TestStale(t *testing.T) {
+	now := instant.Seconds(1_700_000_000)
+	d := Decay{Since: now, Passed: 1 << 40, HalfLife: time.Hour}
+	for after, want := range map[time.Duration]bool{
+		0: false, time.Hour - time.Second: false, time.Hour: true,
+		-time.Minute: false, -time.Minute - time.Second: true,
+	} {
+		if got := d.Stale(now.Add(after), time.Minute); got != want {
+			t.Errorf("%s later: %t", after, got)
+		}
+	}
+}
+
 // TestKeysOrderAsDecayedValues: of two values fixed at different times, keys tell which one is greater at any later time.
 func TestKeysOrderAsDecayedValues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
