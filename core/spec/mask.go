@@ -10,7 +10,8 @@ import (
 )
 
 // ErrMasked is in the chain of the error of a document that has ***** for a secret which is not known.
-var ErrMasked = errors.New(`is not known for this server and user: write it itself, or name it as {"secret": NAME}`)
+var ErrMasked = errors.New("is not known for this server, user and proxy: write it itself, or name it as " +
+	`{"secret": NAME}`)
 
 // MayBeMasked reports whether Unmask can change a body, or refuse it. A new one has no earlier revision.
 func MayBeMasked(body []byte, isNew bool) bool {
@@ -19,16 +20,18 @@ func MayBeMasked(body []byte, isNew bool) bool {
 
 // Unmask puts the secrets of a document's last revision, prev, back into the next one where that has ***** instead, or
 // a user without the password in a URL, as documents are shown to readers who must not see them. It does so for the
-// same server and user only: a password must not be sent to another server by those who do not know it.
+// same server, user and proxy only: a password must not be sent to another server by those who do not know it.
 func Unmask(next, prev ejson.Value) (ejson.Value, error) {
 	u := unmasker{}
 	next.Members = slices.Clone(next.Members)
 	for i := range next.Members {
 		m := &next.Members[i]
 		was, _ := prev.Get(m.Name)
-		u.field = m.Name
+		u.field, u.may = m.Name, true
 		switch m.Name {
 		case "source", "target":
+			to := proxyOf(next, m.Name)
+			u.may = to.Text == "" || sameServer(to, proxyOf(prev, m.Name))
 			m.Value = u.endpoint(m.Value, was)
 		case "proxy", "source_proxy", "target_proxy":
 			m.Value = u.url(m.Value, was)
@@ -37,9 +40,19 @@ func Unmask(next, prev ejson.Value) (ejson.Value, error) {
 	return next, u.err
 }
 
+// proxyOf is the URL of the proxy by which a body has a source or target asked, empty if there is none.
+func proxyOf(body ejson.Value, side string) ejson.Value {
+	if all, _ := body.Get("proxy"); all.Text != "" {
+		return all
+	}
+	own, _ := body.Get(side + "_proxy")
+	return own
+}
+
 // unmasker keeps the first mistake.
 type unmasker struct {
 	field string
+	may   bool // secrets may go where the field has them sent, if that is the same server
 	err   error
 }
 
@@ -63,7 +76,7 @@ func (u *unmasker) endpoint(next, prev ejson.Value) ejson.Value {
 	if next.Kind != ejson.Object {
 		return u.url(next, from)
 	}
-	same := sameServer(addressOf(next), from)
+	same := u.may && sameServer(addressOf(next), from)
 	next.Members = slices.Clone(next.Members)
 	for i := range next.Members {
 		m := &next.Members[i]
@@ -158,7 +171,7 @@ func (u *unmasker) url(next, prev ejson.Value) ejson.Value {
 		return next // which is refused for that
 	}
 	from, _ := ParseURL(prev.Text)
-	same := sameServer(next, prev)
+	same := u.may && sameServer(next, prev)
 	user, password, has := strings.Cut(to.Userinfo, ":")
 	known, _, stored := strings.Cut(from.Userinfo, ":")
 	start := len(to.Scheme) + len("://")

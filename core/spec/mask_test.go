@@ -55,6 +55,16 @@ func TestUnmask(t *testing.T) {
 		"unknown header":     {`{"source":{"url":"https://h/a","headers":{"X-Other":"*****"}}}`, ""},
 		"proxy elsewhere":    {`{"proxy":"http://w:*****@evil"}`, ""},
 		"other proxy":        {`{"source_proxy":"http://w:*****@x"}`, ""},
+		"by the same proxy": {`{"target":"http://v:*****@t:5984/b","target_proxy":"http://x"}`,
+			`{"target":"http://v:q@t:5984/b","target_proxy":"http://x"}`},
+		"by no proxy": {`{"target":"http://v:*****@t:5984/b","proxy":""}`,
+			`{"target":"http://v:q@t:5984/b","proxy":""}`},
+		"by another proxy":       {`{"target":"http://v:*****@t:5984/b","target_proxy":"http://evil"}`, ""},
+		"query by another proxy": {`{"target":"http://v:q@t:5984/b?token=*****","proxy":"http://evil"}`, ""},
+		"header by another proxy": {
+			`{"source":{"url":"https://h/a","headers":{"X-Token":"*****"}},"source_proxy":"http://evil"}`, ""},
+		"by the other side's proxy": {`{"target":"http://v:*****@t:5984/b","source_proxy":"http://evil"}`,
+			`{"target":"http://v:q@t:5984/b","source_proxy":"http://evil"}`},
 	} {
 		next := parsed(t, c.next)
 		got, err := Unmask(next, parsed(t, stored))
