@@ -270,6 +270,28 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// TestPolicyNames: simulations have policies that services do not have, and neither takes an unknown one.
+func TestPolicyNames(t *testing.T) {
+	for _, c := range []struct {
+		simulated   bool
+		name, error string
+	}{
+		{false, "tags", ""}, {true, "tags", ""}, {true, "lottery", ""},
+		{false, "lottery", "is there for comparison in simulations (couchsim), and not for services; must be one of " +
+			"fairshare, fifo, tags"},
+		{false, "fair", "must be one of fairshare, fifo, tags"},
+		{true, "fair", "must be one of fairshare, fifo, tags, stride, lottery, eevdf"},
+	} {
+		s := Default()
+		s.Simulated = c.simulated
+		err := s.Set("scheduling_policy", c.name)
+		if err == nil && (c.error != "" || s.Replicator.Sharing.Policy.String() != c.name) ||
+			err != nil && (c.error == "" || !strings.HasSuffix(err.Error(), c.error)) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
 func TestCoefficients(t *testing.T) {
 	for text, want := range map[string]int64{"0": 0, "0.9": 900_000, "0.0000014": 1, "0.0000019": 2,
 		".25": 250_000, "1e-3": 1000} {

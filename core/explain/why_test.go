@@ -26,6 +26,20 @@ func TestCausesInTheirOrder(t *testing.T) {
 			jobs.Running, jobstore.Record{State: jobstore.Running, Control: paused},
 			[]Cause{Running, Lost, Slowed, Stopping, Paused, ByDoc, Held, Lifted, Waits, Crashed, Refused},
 		},
+		"a run that was paused": {
+			Explanation{Node: &Node{}}, jobs.Running,
+			jobstore.Record{State: jobstore.Running, Control: jobstore.Control{Pause: &jobstore.Pause{}}},
+			[]Cause{Running, Stopping, Paused},
+		},
+		"a run that its document pauses": {
+			Explanation{Node: &Node{}}, jobs.Running,
+			jobstore.Record{State: jobstore.Running, Control: jobstore.Control{PausedByDocument: true}},
+			[]Cause{Running, Stopping, ByDoc},
+		},
+		"a run that is held": {
+			Explanation{Node: &Node{}, Holds: []jobstore.Hold{{Server: "a"}}}, jobs.Running,
+			jobstore.Record{State: jobstore.Running}, []Cause{Running, Stopping, Held},
+		},
 		"after a crash": {
 			Explanation{Due: 5, Position: &Position{Ahead: 1}, Problem: &Problem{}},
 			jobs.Pending, jobstore.Record{State: jobstore.Crashing, Throttled: true},

@@ -335,6 +335,11 @@ func TestViews(t *testing.T) {
 	if v := see()[1]; v.Worker != "" || v.Due != d.now.Add(time.Minute) || v.Error != "timeout" || v.Errors != 2 {
 		t.Errorf("in its pause it is %+v", v)
 	}
+	d.do(func(tx kv.Tx) (err error) { views, err = List(tx, d.s, list[1].ID()); return err })
+	if len(views) != 2 || views[0].ID() != list[1].ID() || views[0].Error != "unreadable" || views[0].States != 0 ||
+		views[1].Error != "timeout" {
+		t.Errorf("without one that cannot be read, seen are %+v", views)
+	}
 	for worker, node := range map[string]string{"": "", "n1/7": "n1", "a/b/7": "a/b", "w": ""} {
 		if v := (View{Worker: worker}); v.Node() != node {
 			t.Errorf("worker %q is of node %q, want %q", worker, v.Node(), node)

@@ -51,6 +51,18 @@ func TestBearer(t *testing.T) {
 	}
 }
 
+// TestTLSNames: a name of 100 characters is the longest.
+func TestTLSNames(t *testing.T) {
+	for name, want := range map[string]bool{
+		"": false, "a": true, "A-b._0": true, "a b": false, "a/b": false,
+		strings.Repeat("a", 100): true, strings.Repeat("a", 101): false,
+	} {
+		if IsTLSName(name) != want {
+			t.Errorf("%q: %t", name, !want)
+		}
+	}
+}
+
 // TestNamedBearer: a token may be named.
 func TestNamedBearer(t *testing.T) {
 	parse := func(auth string) (*Replication, error) {
