@@ -135,6 +135,9 @@ func TestLotteryIsSeeded(t *testing.T) {
 		t.Error("draws do not depend on the seed alone")
 	}
 	s := newTurns("lottery", 1, 1, 100, 100)
+	if _, a := s.order.Settle(Turn{Owed: 1}, 0, Account{Name: "a", Shares: MaxShares}); a.Tail == 0 {
+		t.Error("a draw for no time draws the same again")
+	}
 	if s.accounts[0].Tail == s.accounts[1].Tail {
 		t.Error("two accounts draw the same")
 	}
