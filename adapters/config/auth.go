@@ -9,13 +9,13 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"couchrelay/core/config"
+	"couchrelay/core/spec"
 )
 
 // Auth says how users of the HTTP interface log in.
@@ -330,9 +330,7 @@ var authorityURL = config.Kind[Config]{
 			c.Auth.Couch.URL = ""
 			return nil
 		}
-		u, err := url.Parse(v)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
-			u.RawQuery != "" || u.Fragment != "" {
+		if !spec.IsServer(v, false) {
 			return errors.New("must be the URL of a server, http or https, without a login in it, or none")
 		}
 		c.Auth.Couch.URL = strings.TrimSuffix(v, "/")

@@ -77,6 +77,7 @@ func TestAuthMistakes(t *testing.T) {
 		"[couch_auth]\nurl = ftp://couch":            "must be the URL of a server",
 		"[couch_auth]\nurl = http://u:hidden@couch":  "without a login in it",
 		"[couch_auth]\nurl = http://couch/?a=b":      "must be the URL of a server",
+		"[couch_auth]\nurl = http://couch:65536":     "must be the URL of a server",
 	} {
 		_, err := load(t, text)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "aGlkZGVu") ||

@@ -41,8 +41,7 @@ var followKeys = config.Section[Follow]{
 			Get: func(f *Follow) string { return masked(f.URL.Reveal()) },
 			Set: func(f *Follow, v string) error {
 				u, err := url.Parse(v)
-				if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
-					u.RawQuery != "" || u.Fragment != "" {
+				if err != nil || !spec.IsServer(v, true) {
 					return fmt.Errorf("must be %s", takesServer)
 				}
 				if password, _ := u.User.Password(); password == Masked {

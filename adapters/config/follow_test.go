@@ -44,6 +44,7 @@ func TestFollow(t *testing.T) {
 		"[follow a]\nurl = s3cret":              "[follow a] url = *****: must be the URL of a server",
 		"[follow a]\nurl = http://u:*****@x":    "***** stands for a password that is not shown",
 		"[follow a]\nurl = http://x?y=1":        "must be the URL of a server",
+		"[follow a]\nurl = http://[1:2]/":       "must be the URL of a server",
 		"[follow a]\ndatabases = x,, y":         "[follow a] databases = x,, y: must be names of databases",
 		"[follow a]\ndatabases = x, x":          "each once",
 		"[follow a]\ndatabases = X":             "must be names of databases",

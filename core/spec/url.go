@@ -73,6 +73,14 @@ func ParseURL(raw string) (u URL, err error) {
 	return u, nil
 }
 
+// IsServer reports whether a text is the URL of a server, http or https, without a query. Login says whether it may
+// have a user.
+func IsServer(text string, login bool) bool {
+	u, err := ParseURL(text)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && (login || !u.HasUserinfo) &&
+		!strings.Contains(u.Path, "?")
+}
+
 func (u *URL) readHost(authority string) error {
 	host, port, hasPort := strings.Cut(authority, ":")
 	if strings.HasPrefix(authority, "[") {

@@ -20,6 +20,7 @@ import (
 	"couchrelay/adapters/certs"
 	"couchrelay/adapters/web"
 	"couchrelay/core/jobstore"
+	"couchrelay/core/spec"
 )
 
 // Bounds of connections to the CouchDB. An answer may take as long as the client waits for it: a view may take an
@@ -57,8 +58,7 @@ const TakesURL = "a URL like http://couch:5984, without user, query and fragment
 // ParseURL reads the address of a CouchDB. It has no user: the credentials of clients are passed on.
 func ParseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
-		u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || !spec.IsServer(text, false) {
 		return nil, errors.New("must be " + TakesURL)
 	}
 	return u, nil

@@ -190,6 +190,7 @@ func TestTrust(t *testing.T) {
 func TestParseURL(t *testing.T) {
 	for _, text := range []string{
 		"", "couch:5984", "ftp://couch", "http://", "http://u:p@couch", "http://c/?a", "http://c/#a",
+		"http://a%20b", "http://[1:2]", "http://c:0", "http://c:65536",
 	} {
 		if _, err := ParseURL(text); err == nil || strings.Contains(err.Error(), "u:p") {
 			t.Errorf("%s: %v", text, err)
