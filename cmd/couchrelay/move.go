@@ -229,16 +229,22 @@ func (m *move) checkRefused() error {
 		m.refused, so)
 }
 
-// exportAll copies replications into a CouchDB, which runs them from then on if it is to take over.
+// exportAll copies replications into a CouchDB, which runs them from then on if it is to take over. A try does what it
+// can, and fails for what would keep the move itself from beginning.
 func (m *move) exportAll() error {
 	names, err := m.ownReplicators()
 	if err != nil {
 		return err
 	}
-	if err := m.mayExport(names); err != nil {
+	refusal, err := m.mayExport(names)
+	switch {
+	case err != nil:
 		return err
-	}
-	if !m.TakeOver || m.DryRun {
+	case m.DryRun:
+		return errors.Join(m.copyThere(names), refusal)
+	case refusal != nil:
+		return refusal
+	case !m.TakeOver:
 		return m.copyThere(names)
 	}
 	if err := rehearse(*m, names); err != nil {
@@ -251,38 +257,32 @@ func (m *move) exportAll() error {
 	return nil
 }
 
-// mayExport refuses what would have the CouchDB run jobs that this service runs too, or that must not run. A try only
-// says so.
-func (m *move) mayExport(names []string) error {
+// mayExport returns a refusal of what would have the CouchDB run jobs that this service runs too, or that must not run.
+// A try without a take-over tells what the latter are, as one comes next.
+func (m *move) mayExport(names []string) (refusal, err error) {
 	there, err := m.maxJobs()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var no []string
 	if !m.TakeOver && !there.stopped() {
-		no = append(no, "the CouchDB would run the replications beside this service: use --take-over, or set its "+
-			"[replicator] max_jobs to 0")
+		refusal = errors.New("the CouchDB would run the replications beside this service: use --take-over, or set " +
+			"its [replicator] max_jobs to 0")
 	}
-	if m.TakeOver || m.DryRun {
-		kept, err := m.kept(names)
-		if err != nil {
-			return err
-		}
-		if len(kept) > 0 {
-			no = append(no, "the CouchDB knows neither pauses nor holds, and would run what must not run: "+
-				strings.Join(kept, "; ")+". Resume these jobs and lift these holds, or delete the documents, and run "+
-				"the command again")
-		}
+	if !m.TakeOver && !m.DryRun {
+		return refusal, nil
 	}
-	switch {
-	case m.DryRun:
-		for _, one := range no {
-			m.say("%s", one)
-		}
-	case len(no) > 0:
-		return errors.New(no[0])
+	kept, err := m.kept(names)
+	if err != nil || len(kept) == 0 {
+		return refusal, err
 	}
-	return nil
+	knows := "the CouchDB knows neither pauses nor holds, and would run what must not run: " +
+		strings.Join(kept, "; ") + ". Resume these jobs and lift these holds, or delete the documents, and run the " +
+		"command again"
+	if m.TakeOver {
+		return errors.New(knows), nil
+	}
+	m.say("%s", knows)
+	return refusal, nil
 }
 
 // kept says what operators and documents keep from running here.

@@ -48,13 +48,15 @@ func TestExportOfPaused(t *testing.T) {
 		t.Helper()
 		holds := r.want(200, "GET", "_scheduler/holds", "")["total_rows"]
 		said, err := r.shift(couch, false, func(m *move) { m.DryRun = true })
-		if err != nil && !leftOut(err) {
+		if err == nil || !strings.Contains(err.Error(), "would run the replications beside this service") {
 			t.Errorf("dry run: %v\n%s", err, said)
 		}
+		_, dry := r.shift(couch, false, func(m *move) { m.DryRun, m.TakeOver = true, true })
 		_, err = r.shift(couch, false, takeOver)
 		for _, why := range why {
-			if err == nil || !strings.Contains(err.Error(), why) || !strings.Contains(said, why) {
-				t.Errorf("not %q: %v\n%s", why, err, said)
+			if err == nil || !strings.Contains(err.Error(), why) || !strings.Contains(said, why) ||
+				dry == nil || !strings.Contains(dry.Error(), why) {
+				t.Errorf("not %q: %v, in a dry run %v\n%s", why, err, dry, said)
 			}
 		}
 		couch.want(404, "GET", "_replicator/ordered", "")
@@ -86,6 +88,12 @@ func TestExportBesideCouchDB(t *testing.T) {
 	said, err := r.shift(couch, false, nil)
 	if err == nil || !strings.Contains(err.Error(), why) {
 		t.Errorf("export: %v\n%s", err, said)
+	}
+	for flags, want := range map[*move]bool{{DryRun: true}: true, {DryRun: true, TakeOver: true}: false} {
+		said, err := r.shift(couch, false, func(m *move) { m.DryRun, m.TakeOver = flags.DryRun, flags.TakeOver })
+		if refused := err != nil && strings.Contains(err.Error(), why); refused != want || !refused && err != nil {
+			t.Errorf("dry run, take over %t: %v\n%s", flags.TakeOver, err, said)
+		}
 	}
 	couch.want(404, "GET", "_replicator/own", "")
 	couch.want(200, "PUT", "_node/_local/_config/replicator/max_jobs", `"0"`)
