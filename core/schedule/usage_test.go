@@ -165,7 +165,8 @@ func TestPlaces(t *testing.T) {
 	}
 	again := func(o Order, turn Turn) Place {
 		place, after := o.Settle(turn, now, a)
-		if pays := after != a; pays != o.Pays(turn) || pays && after.Tail != a.Tail+turn.Owed.Microseconds() {
+		moves, owes := after != a, o.Pays(turn) && turn.Owed > 0
+		if moves != owes || moves && after.Tail != a.Tail+turn.Owed.Microseconds() {
 			t.Errorf("%s: %+v makes %+v of the account", o.Policy, turn, after)
 		}
 		return place
@@ -192,6 +193,7 @@ func TestPlaces(t *testing.T) {
 		{"tags, again", again(tags, minute), Place{1, 77}},
 		{"tags, again, and nothing waited", again(tags, Turn{Place: here}), here},
 		{"tags, again, from another policy", again(tags, Turn{Place: Place{0, 40}, Owed: time.Second}), Place{1, 77}},
+		{"tags, again, from another policy, and nothing waited", again(tags, Turn{Place: Place{0, 40}}), Place{1, 77}},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, c.got, c.want)
@@ -199,6 +201,20 @@ func TestPlaces(t *testing.T) {
 	}
 	if Cost(time.Second, 100) != 1_000_000 || Cost(time.Second, 50) != 2_000_000 || Cost(-time.Second, 50) != 0 {
 		t.Error("costs")
+	}
+}
+
+// TestNextRound: new tags begin behind all that wait when one of these has waited for a whole round, unless it is the
+// first of all, and never before where they began.
+func TestNextRound(t *testing.T) {
+	o := Order{Policy: Tags, Round: Round{Since: 5, Last: 40, Base: 20}}
+	for _, c := range []struct{ first, last, base int64 }{{39, 60, 60}, {40, 60, 20}, {5, 10, 20}} {
+		if got, want := o.NextRound(9, c.first, c.last), (Round{9, c.last, c.base}); got != want {
+			t.Errorf("first %d, last %d: %+v", c.first, c.last, got)
+		}
+	}
+	if o.Tail(10, 15) != 20 || o.Tail(10, 30) != 30 || o.Tail(50, 30) != 50 {
+		t.Errorf("tails %d, %d, %d", o.Tail(10, 15), o.Tail(10, 30), o.Tail(50, 30))
 	}
 }
 
