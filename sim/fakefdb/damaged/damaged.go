@@ -23,9 +23,9 @@ var errRead = errors.New("this read fails")
 // leaves values that are empty as they are. The operation's transactions are not committed. An error that does not say
 // which row is damaged, by its key or the last name in that, is an error of Each.
 //
-// Before that it has each read of the operation fail, with all behind it. The operation may pass over that, since its
-// commit fails then, too; but if it returns another error than the read's, that is an error of Each: the store's error
-// tells whether another attempt may succeed.
+// Before that it has each read of the operation fail, with all behind it. An operation that writes may pass over that,
+// since its commit fails then, too; but if it returns another error than the read's, that is an error of Each: the
+// store's error tells whether another attempt may succeed.
 func Each(ctx context.Context, db *fakefdb.Database, op func(kv.Tx) error, tell func(Row, error)) error {
 	rows := map[string]bool{}
 	try := func() error {
@@ -87,24 +87,31 @@ func isNamed(r Row, text string) bool {
 
 func unread(ctx context.Context, db *fakefdb.Database, op func(kv.Tx) error) error {
 	for reads := 0; ; reads++ {
-		tx, left := db.Begin(ctx, kv.Options{}), reads
-		err := op(failing{tx, &left})
+		tx, left, writes := db.Begin(ctx, kv.Options{}), reads, false
+		err := op(failing{tx, &left, &writes})
 		tx.Cancel()
-		if left >= 0 {
+		switch {
+		case left >= 0:
 			return err
-		}
-		if err != nil && !errors.Is(err, errRead) {
+		case err == nil && !writes:
+			return fmt.Errorf("after %d reads the next one failed, and nothing tells so", reads)
+		case err != nil && !errors.Is(err, errRead):
 			return fmt.Errorf("after %d reads the next one failed, and the error is: %w", reads, err)
 		}
 	}
 }
 
-// failing is a transaction of which some reads are left that do not fail.
+// failing is a transaction of which some reads are left that do not fail. It notes whether the operation writes, by
+// most of the ways to do that.
 type failing struct {
 	kv.Tx
-	left *int
+	left   *int
+	writes *bool
 }
 
+func (f failing) Set(key, value []byte)                  { *f.writes = true; f.Tx.Set(key, value) }
+func (f failing) Clear(key []byte)                       { *f.writes = true; f.Tx.Clear(key) }
+func (f failing) Add(key []byte, delta int64)            { *f.writes = true; f.Tx.Add(key, delta) }
 func (f failing) Get(key []byte) ([]byte, error)         { return f.reader(f.Tx).Get(key) }
 func (f failing) GetAll(keys [][]byte) ([][]byte, error) { return f.reader(f.Tx).GetAll(keys) }
 func (f failing) Snapshot() kv.Reader                    { return f.reader(f.Tx.Snapshot()) }
