@@ -161,6 +161,22 @@ func TestLotteryDraws(t *testing.T) {
 	}
 }
 
+// TestDeadlines: under eevdf a deadline is a slice over the shares later, but no job goes behind one of the next
+// window, which is ten slices long.
+func TestDeadlines(t *testing.T) {
+	policy, _ := ParsePolicy("eevdf")
+	o, slice := Order{Policy: policy, Forgetting: testForgetting}, testInterval.Microseconds()
+	for _, c := range []struct{ tail, shares, want int64 }{
+		{0, 100, slice}, {0, 200, slice / 2}, {0, 10, 10*slice - 1}, {0, 20, 5 * slice}, {5 * slice, 10, 10*slice - 1},
+		{10 * slice, 1000, 10*slice + slice/10},
+	} {
+		place, after := o.Enter(0, Account{Shares: c.shares, Jobs: 1, Tail: c.tail})
+		if place.Key != c.want || after.Tail != c.tail+slice*100/c.shares {
+			t.Errorf("%+v: deadline %d, tail %d", c, place.Key, after.Tail)
+		}
+	}
+}
+
 // TestTurnsOfAnyLength: what a turn costs is its time, not its number.
 func TestTurnsOfAnyLength(t *testing.T) {
 	for _, policy := range []string{"tags", "stride", "lottery", "eevdf"} {

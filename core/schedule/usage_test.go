@@ -107,6 +107,21 @@ func TestUsageVanishes(t *testing.T) {
 	if f.Memory() < 26*time.Minute || f.Memory() > 28*time.Minute {
 		t.Errorf("memory %s", f.Memory())
 	}
+	most, more := f, f
+	most.Coeff, more.Coeff = MaxUsageCoeff, million
+	if most.Memory() != more.Memory() {
+		t.Errorf("memory %s with the greatest coefficient, %s with more", most.Memory(), more.Memory())
+	}
+}
+
+// TestUsageOfOtherIntervals: a charge for an interval of another length, as before a change of that, is one of the
+// interval in which it began.
+func TestUsageOfOtherIntervals(t *testing.T) {
+	f := Forgetting{Interval: time.Minute, Coeff: 500_000}
+	charges := []Charge{{At: instant.Seconds(30), Used: 800}, {At: instant.Seconds(110)}}
+	if got := f.Usage(charges, instant.Seconds(180+15)); got != 200 {
+		t.Errorf("usage %d", got)
+	}
 }
 
 func TestGrowth(t *testing.T) {

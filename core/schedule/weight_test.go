@@ -289,6 +289,35 @@ func TestTagOfWeights(t *testing.T) {
 	}
 }
 
+// TestWeightOfNewJobs: the way of a new job begins at the floor, and short turns count as much as one of a new job
+// does. What no configuration gives is taken for the next that it may give.
+func TestWeightOfNewJobs(t *testing.T) {
+	o := Order{Policy: Tags, Forgetting: testForgetting}
+	a := Account{Shares: 100, Jobs: 2, Excess: -50, Tail: 60e6, Weight: 50}
+	if got, _ := o.Enter(0, a); got.Key != 90e6 {
+		t.Errorf("a new job has the tag %d", got.Key)
+	}
+	if got, _ := o.Settle(Turn{Owed: time.Second}, 0, a); got.Key != 90e6 {
+		t.Errorf("after a second the tag is %d", got.Key)
+	}
+	for _, name := range []string{"tags", "stride", "lottery"} {
+		other := o
+		if other.Policy, _ = ParsePolicy(name); other.Next(Turn{}, 0, 0, a).Key != 90e6 {
+			t.Errorf("under %s a running job has the tag %d", name, other.Next(Turn{}, 0, 0, a).Key)
+		}
+	}
+	if a.Tail = maxTag; o.Next(Turn{}, 0, 0, a).Key != maxTag {
+		t.Errorf("behind all bounds the tag is %d", o.Next(Turn{}, 0, 0, a).Key)
+	}
+	heavy := func(weight int64) int64 { return Account{Shares: 1, Jobs: 5, Usage: 1e6, Weight: weight}.Growth() }
+	if heavy(5*MaxWeight) != heavy(MaxWeight) || heavy(-5) != heavy(MinWeight) {
+		t.Error("a weight out of its bounds counts as it is")
+	}
+	if got := (Account{Shares: 1, Jobs: 1, Excess: -5 * DefaultWeight, Usage: 1e6}).Growth(); got != 0 {
+		t.Errorf("the growth is %d where weights are below 0 together", got)
+	}
+}
+
 // TestTagsOfLightJobs: tags do not run away when only jobs of little weight wait, again and again, and a job comes back
 // late in between, by whose tag the others go.
 func TestTagsOfLightJobs(t *testing.T) {
