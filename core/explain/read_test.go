@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,9 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"couchrelay/core/docs"
-	"couchrelay/core/docs/revtree"
-	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/json"
@@ -20,136 +16,10 @@ import (
 	"couchrelay/core/node"
 	"couchrelay/core/peer"
 	"couchrelay/core/ratelimit"
-	"couchrelay/core/repid"
 	"couchrelay/core/replication"
-	"couchrelay/sim/fakefdb"
 
 	"pgregory.net/rapid"
 )
-
-// bench is a store whose only worker is moved by hand.
-type bench struct {
-	t     rapid.TB
-	db    *fakefdb.Database
-	s     *jobstore.Store
-	now   instant.Time
-	batch uint64
-	token uint64
-	work  []jobstore.Work
-
-	minRun time.Duration
-}
-
-func newBench(t rapid.TB) *bench {
-	b := &bench{t: t, db: fakefdb.New(), now: at}
-	b.s = jobstore.New(tuple.Subspace(tuple.Pack("t")), jobstore.DefaultConfig(repid.Server{UUID: "u"}))
-	b.do(func(tx kv.Tx) error { return b.s.Docs.Create(tx, "_replicator", tuple.UUID{1}, b.now) })
-	return b
-}
-
-func (b *bench) do(f func(kv.Tx) error) {
-	b.t.Helper()
-	if err := kv.Do(context.Background(), b.db, f); err != nil {
-		b.t.Fatal(err)
-	}
-}
-
-// node has a node join with free slots, or tell that they are in use.
-func (b *bench) node(maxJobs, running int) {
-	b.t.Helper()
-	info, err := json.Encode(node.Info{
-		Name: "n1", Roles: node.AllRoles, Status: node.Up, MaxJobs: maxJobs, Running: running, Seen: b.now,
-	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	b.do(func(tx kv.Tx) error { return b.s.Jobs.Register(tx, "w", info) })
-}
-
-// put writes a document, and returns the id of its job.
-func (b *bench) put(id, target, members string) string {
-	b.t.Helper()
-	b.token++
-	b.do(func(tx kv.Tx) error {
-		db, err := b.s.Docs.Open(tx, "_replicator")
-		if err != nil {
-			return err
-		}
-		raw := fmt.Sprintf(`{"_id":%q,"source":"http://h/a","target":"http://h:81/%s"%s}`, id, target, members)
-		doc, err := docs.ParseDocument([]byte(raw), docs.ReplicationMembers...)
-		if err != nil {
-			return err
-		}
-		if old, err := db.Read(id, docs.Want{Deleted: true}); err == nil && (doc.Rev == revtree.Rev{}) {
-			doc.Rev = old.Rev
-		}
-		_, err = b.s.WriteDocs(tx, db, []docs.Edit{{Document: *doc, Token: b.token}},
-			jobstore.Writer{Admin: true}, b.now)
-		return err
-	})
-	return jobstore.DocumentJobs(tuple.UUID{1}) + id
-}
-
-func (b *bench) accept(most int) {
-	b.t.Helper()
-	b.do(func(tx kv.Tx) error {
-		taken, err := b.s.Accept(tx, "w", "n1", jobs.Demand{Batch: b.batch + 1, Max: most}, b.now)
-		b.work = append(b.work, taken.Work...)
-		return err
-	})
-	b.batch++
-}
-
-// end ends the oldest run.
-func (b *bench) end(f func(jobstore.Owned, jobstore.Turn) error) {
-	b.t.Helper()
-	w := b.work[0]
-	b.work = b.work[1:]
-	b.do(func(tx kv.Tx) error {
-		return f(b.s.Owned(tx, w.JobID, w.Lock, b.now), jobstore.Turn{Place: w.Place})
-	})
-}
-
-func (b *bench) crash(name string, throttled bool) {
-	b.t.Helper()
-	trouble := replication.Trouble{Error: name, Reason: "because", Throttled: throttled}
-	b.end(func(h jobstore.Owned, turn jobstore.Turn) error { return h.Crash(trouble, nil, turn, 1) })
-}
-
-func (b *bench) order(f func(jobstore.Operator) error) {
-	b.t.Helper()
-	b.do(func(tx kv.Tx) error { return f(jobstore.Operator{Store: b.s, Tx: tx, By: "ann", Now: b.now}) })
-}
-
-func (b *bench) hold(e jobstore.Hold) {
-	b.order(func(o jobstore.Operator) error { _, err := o.MakeHold(e); return err })
-}
-
-func (b *bench) explain(id string) *Explanation {
-	b.t.Helper()
-	e, err := kv.Run(context.Background(), b.db, func(tx kv.Tx) (*Explanation, error) {
-		return Read(tx.Snapshot(), b.s, id, Asking{Now: b.now, MaxChurn: 2, MinRun: b.minRun})
-	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return e
-}
-
-func (b *bench) want(id, text string, why ...Cause) *Explanation {
-	b.t.Helper()
-	e := b.explain(id)
-	if !slices.Equal(e.Why, why) || !strings.Contains(e.Sentence(), text) {
-		b.t.Fatalf("%v: %s\nwant %v: %s", e.Why, e.Sentence(), why, text)
-	}
-	return e
-}
-
-func (e *Explanation) saysUnknown(field string, words ...string) bool {
-	return slices.ContainsFunc(e.Unknown, func(u Unknown) bool {
-		return u.Field == field && u.Reason != "" && strings.Contains(u.Reason, strings.Join(words, " "))
-	})
-}
 
 // TestWaitingJobs: places, estimates and slots of ready jobs.
 func TestWaitingJobs(t *testing.T) {
@@ -206,6 +76,51 @@ func TestWaitingJobs(t *testing.T) {
 	}
 }
 
+// TestSlotsOfNodes: only the slots of nodes that take jobs count, and one that runs too many has none free for others.
+func TestSlotsOfNodes(t *testing.T) {
+	b := newBench(t)
+	id := b.put("r", "b", "")
+	for worker, info := range map[string]node.Info{
+		"up": {Name: "n1", Roles: node.AllRoles, Status: node.Up, MaxJobs: 5, Running: 2}, "low": {
+			Name: "n2", Roles: node.AllRoles, Status: node.Up, MaxJobs: 4, Running: 6},
+		"leaves": {Name: "n3", Roles: node.AllRoles, Status: node.Draining, MaxJobs: 100},
+		"front":  {Name: "n4", Roles: node.APIFrontend, Status: node.Up, MaxJobs: 100},
+		"gone":   {Name: "n5", Roles: node.AllRoles, Status: node.Up, MaxJobs: 100},
+	} {
+		raw, err := json.Encode(info)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.do(func(tx kv.Tx) error { return b.s.Jobs.Register(tx, worker, raw) })
+	}
+	b.do(func(tx kv.Tx) error {
+		_, err := b.s.Accept(tx, "gone", "n5", jobs.Demand{Batch: 1, Max: 1}, b.now)
+		return err
+	})
+	b.do(func(tx kv.Tx) error { _, err := b.s.Jobs.Expire(tx, "gone", nil, 0); return err })
+	if got, want := b.explain(id).Slots, (Slots{Nodes: 2, MaxJobs: 9, Running: 8, Free: 3}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// TestOtherJobIsHidden: of the job that another one waits for, a user who does not see it learns the state alone.
+func TestOtherJobIsHidden(t *testing.T) {
+	b := newBench(t)
+	b.put("r", "b", "")
+	id := b.put("s", "b", "")
+	for _, sees := range []bool{false, true} {
+		e, err := kv.Run(t.Context(), b.db, func(tx kv.Tx) (*Explanation, error) {
+			return Read(tx.Snapshot(), b.s, id, Asking{Now: b.now, Sees: func(*jobstore.Record) bool { return sees }})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := e.Behind; o.State != jobstore.Pending || (o.JobID != "") != sees || (o.DocID != "") != sees {
+			t.Errorf("sees it %t: %+v", sees, o)
+		}
+	}
+}
+
 // TestLifeExplained follows a job through its runs.
 func TestLifeExplained(t *testing.T) {
 	b := newBench(t)
@@ -221,6 +136,8 @@ func TestLifeExplained(t *testing.T) {
 	if e.Position != nil || e.Due != 0 {
 		t.Errorf("%+v", e)
 	}
+	b.node(5, 5)
+	b.want(second, "document r of _replicator, which is running", Waits)
 	b.node(5, 3)
 	e = b.want(id, "The job runs on n1, since 2023", Running)
 	if want := (Node{Name: "n1", Worker: "w", Status: "up", Seen: b.now, Running: 3, MaxJobs: 5}); *e.Node != want {
@@ -229,6 +146,11 @@ func TestLifeExplained(t *testing.T) {
 	stats, left := jobstore.Stats{CheckpointedSourceSeq: "3-x"}, int64(7)
 	stats.ChangesPending = &left
 	w := b.work[0]
+	early := jobstore.Stats{ChangesPending: &left}
+	b.do(func(tx kv.Tx) error { return b.s.Owned(tx, w.JobID, w.Lock, b.now+5).Progress(early) })
+	if e = b.explain(id); *e.Pending != 7 || !e.saysUnknown("checkpoint.source_seq") {
+		t.Errorf("before the first checkpoint: %+v", e)
+	}
 	b.do(func(tx kv.Tx) error { return b.s.Owned(tx, w.JobID, w.Lock, b.now+5).Progress(stats) })
 	b.do(func(tx kv.Tx) error {
 		return b.s.Owned(tx, w.JobID, w.Lock, b.now+5).StoreRefused("1", []replication.Finding{{
@@ -244,6 +166,9 @@ func TestLifeExplained(t *testing.T) {
 	b.now = b.now.Add(time.Second)
 	b.crash("max_backoff", true)
 	e = b.want(id, "(in 26s)", Backoff, Throttled, Refused)
+	if e.saysUnknown("error.class") {
+		t.Error("the class of its error is not known")
+	}
 	if e.Problem.Class != "throttled" || e.Due <= b.now || e.Problem.Count != 1 ||
 		!e.saysUnknown("estimated_wait_seconds", "when it is due") {
 		t.Errorf("%+v", e)
@@ -281,10 +206,19 @@ func TestEndsExplained(t *testing.T) {
 	b.end(func(h jobstore.Owned, turn jobstore.Turn) error {
 		return h.Fail(replication.Trouble{Error: "duplicate", Reason: "twice"}, turn)
 	})
+	strange := b.put("t", "d", "")
+	b.accept(1)
+	b.end(func(h jobstore.Owned, turn jobstore.Turn) error {
+		return h.Fail(replication.Trouble{Error: "strange"}, turn)
+	})
+	if e := b.want(strange, "with strange", Failed); !e.saysUnknown("error.class", "strange has no class") {
+		t.Errorf("%+v", e)
+	}
 	b.hold(jobstore.Hold{Server: "h"})
 	b.want(done, "The job is completed", Completed, Refused)
 	e := b.want(failed, "with duplicate (twice); what to do: delete one", Failed)
-	if e.Problem.Class != "configuration" || len(e.Holds) > 0 {
+	if e.Problem.Class != "configuration" || len(e.Holds) > 0 || e.saysUnknown("rates") ||
+		e.saysUnknown("estimated_wait_seconds") {
 		t.Errorf("%+v", e)
 	}
 }
@@ -464,7 +398,7 @@ func TestPausesExplained(t *testing.T) {
 	b.node(5, 0)
 	id := b.put("r", "b", "")
 	pauses := []ratelimit.Kept{}
-	for _, url := range []string{"http://h/a", "http://h/a/", "http://h:81/b/", "http://h/other/"} {
+	for _, url := range []string{"http://h/a", "http://h/a/?token=x", "http://h:81/b/", "http://h/other/"} {
 		pauses = append(pauses, ratelimit.Kept{Key: ratelimit.Key{Endpoint: url, Method: "GET"}})
 	}
 	ask := func(asking Asking) *Explanation {

@@ -59,12 +59,19 @@ func TestSentences(t *testing.T) {
 		{Explanation{Why: []Cause{Running, Slowed}, Node: &Node{Name: "n1"}, Endpoint: [2]Endpoint{
 			{Limiter: []ratelimit.Kept{
 				{Verdict: ratelimit.Verdict{Wait: 200 * time.Millisecond}},
-				{Verdict: ratelimit.Verdict{Wait: 10 * time.Second}},
+				{Verdict: ratelimit.Verdict{Wait: 9800 * time.Millisecond}},
+				{Verdict: ratelimit.Verdict{Wait: time.Second}},
 			}},
-			{Limiter: []ratelimit.Kept{{Verdict: ratelimit.Verdict{Wait: time.Minute, Closed: true}}}},
+			{Limiter: []ratelimit.Kept{
+				{Verdict: ratelimit.Verdict{Wait: time.Minute, Closed: true}}, {Verdict: ratelimit.Verdict{}},
+			}},
 		}},
 			"The job runs on n1. The source has asked for fewer requests (429): the next one goes there within 10s. " +
 				"The target has asked for fewer requests (429): a probe goes there within 1m."},
+		{Explanation{Why: []Cause{Running, Slowed}, Node: &Node{Name: "n1"}, Endpoint: [2]Endpoint{
+			1: {Limiter: []ratelimit.Kept{{}}},
+		}},
+			"The job runs on n1. The target has asked for fewer requests (429): the next one goes there within 1s."},
 		{Explanation{At: at, Due: at.Add(4 * time.Minute), Why: []Cause{Backoff, Throttled}, Problem: problem},
 			"The job waits until 2023-11-14T22:17:20Z (in 4m) after 3 crashes in a row, the last with " +
 				"unauthorized (no); " +

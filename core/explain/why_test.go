@@ -3,10 +3,12 @@ package explain
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/ratelimit"
+	"couchrelay/core/schedule"
 )
 
 // TestCausesInTheirOrder: all that keeps a job from running is told, and each thing in its place.
@@ -53,6 +55,11 @@ func TestCausesInTheirOrder(t *testing.T) {
 			Explanation{Position: &Position{}, Slots: Slots{MaxJobs: 2, Free: 1}},
 			jobs.Pending, jobstore.Record{State: jobstore.Pending}, []Cause{Next},
 		},
+		"paused before it left the queue": {
+			Explanation{Position: &Position{}, Slots: Slots{MaxJobs: 2, Free: 1}}, jobs.Pending,
+			jobstore.Record{State: jobstore.Pending, Control: jobstore.Control{PausedByDocument: true}},
+			[]Cause{ByDoc},
+		},
 		"completed": {
 			Explanation{View: refused, Problem: &Problem{}},
 			jobs.Finished, jobstore.Record{State: jobstore.Completed, Control: paused}, []Cause{Completed, Refused},
@@ -62,6 +69,41 @@ func TestCausesInTheirOrder(t *testing.T) {
 		x := explaining{Explanation: &c.e, job: &jobs.Job{State: c.job}, rec: &c.rec}
 		if x.why(); !slices.Equal(x.Why, c.want) {
 			t.Errorf("%s: %q, want %q", name, x.Why, c.want)
+		}
+	}
+}
+
+// TestEstimates: how long a job waits is told only where it can be known.
+func TestEstimates(t *testing.T) {
+	order := schedule.Order{Forgetting: schedule.Forgetting{Interval: time.Minute}}
+	slots := Slots{Nodes: 2, MaxJobs: 100, Free: 3}
+	for name, c := range map[string]struct {
+		at    Position
+		slots Slots
+		state jobstore.State
+		want  time.Duration // -1 for unknown, and -2 for nothing to be told
+	}{
+		"a free slot":          {Position{Ahead: 2}, slots, jobstore.Pending, 0},
+		"the last one is gone": {Position{Ahead: 3}, slots, jobstore.Pending, time.Minute},
+		"both nodes give way":  {Position{Ahead: 3 + 9}, slots, jobstore.Pending, time.Minute},
+		"a round later":        {Position{Ahead: 3 + 10}, slots, jobstore.Pending, 2 * time.Minute},
+		"too many to count":    {Position{Ahead: MaxAhead, More: true}, slots, jobstore.Pending, -1},
+		"no slots":             {Position{}, Slots{Nodes: 2}, jobstore.Pending, -1},
+		"over":                 {Position{}, slots, jobstore.Completed, -2},
+	} {
+		x := explaining{
+			Explanation: &Explanation{Position: &c.at, Slots: c.slots}, order: order, asking: Asking{MaxChurn: 5},
+			job: &jobs.Job{State: jobs.Pending}, rec: &jobstore.Record{State: c.state},
+		}
+		x.estimate()
+		got := time.Duration(-2)
+		if x.saysUnknown("estimated_wait_seconds") {
+			got = -1
+		} else if x.Wait != nil {
+			got = *x.Wait
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
 }
