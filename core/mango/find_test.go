@@ -63,6 +63,12 @@ func TestBounds(t *testing.T) {
 		`{"$and":[{"_id":{"$gt":"b"}},{"n":1}]}`: "(b - true",
 		`{"_id":{"x":"a"}}`:                      "- - false",
 		`{}`:                                     "- - false",
+		`{"_id":{"$gt":"a","$in":["b"]}}`:        "(a - true",
+		`{"_id":{"$beginsWith":"aÿ"}}`:           "[aÿ a\xc3\xc0) true",
+
+		`{"$and":[{"_id":{"$gt":"a"}},{"_id":{"$gte":"a"}}]}`: "(a - true",
+		`{"$and":[{"_id":{"$gte":"a"}},{"_id":{"$gt":"a"}}]}`: "(a - true",
+		`{"$and":[{"_id":{"$lte":"a"}},{"_id":{"$lt":"a"}}]}`: "- a) true",
 	} {
 		s, err := Compile([]byte(selector))
 		if err != nil {
@@ -136,6 +142,8 @@ func TestHints(t *testing.T) {
 		`{"n":{"$gt":1},"_id":"a"}`:                  "[_id n] []",
 		`{"$or":[{"_id":"a"},{"n":"b"}]}`:            "[] [_id n]",
 		`{"a":{"$in":[1]},"b":{"$exists":true}}`:     "[b] [a]",
+		`{"a":{"$gt":1,"$in":[2]}}`:                  "[a] []",
+		`{"$not":{"a":{"$beginsWith":"x"}}}`:         "[] [a]",
 		`{"a":{"$elemMatch":{"b":1}},"c.d":{"e":1}}`: "[c.d.e] [a]",
 		`{}`: "[] []",
 	} {

@@ -59,15 +59,20 @@ func TestNormalize(t *testing.T) {
 func TestRefusedSelectors(t *testing.T) {
 	long := strings.Repeat("x.", 50_000) + "x"
 	for in, want := range map[string]string{
-		`{"a":{"$in":1}}`:             "bad_arg",
-		`{"a":{"$nin":{}}}`:           "bad_arg",
-		`{"a":{"$all":"x"}}`:          "bad_arg",
-		`{"a":{"$exists":1}}`:         "bad_arg",
-		`{"a":{"$type":1}}`:           "bad_arg",
-		`{"a":{"$mod":[1]}}`:          "bad_arg",
-		`{"a":{"$mod":[1,2,3]}}`:      "bad_arg",
-		`{"a":{"$mod":[1.0,1]}}`:      "bad_arg",
-		`{"a":{"$mod":[0,1]}}`:        "bad_arg",
+		`{"a":{"$in":1}}`:        "bad_arg",
+		`{"a":{"$nin":{}}}`:      "bad_arg",
+		`{"a":{"$all":"x"}}`:     "bad_arg",
+		`{"a":{"$exists":1}}`:    "bad_arg",
+		`{"a":{"$type":1}}`:      "bad_arg",
+		`{"a":{"$mod":[1]}}`:     "bad_arg",
+		`{"a":{"$mod":[1,2,3]}}`: "bad_arg",
+		`{"a":{"$mod":[1.0,1]}}`: "bad_arg",
+		`{"a":{"$mod":[0,1]}}`:   "bad_arg",
+
+		`{"a":{"$mod":[-100000000000000001,1]}}`: "bad_arg",
+		`{"a":{"$mod":[100000000000000001,1]}}`:  "bad_arg",
+		`{"$default":{"$text":"x","b":1}}`:       "bad_field",
+
 		`{"a":{"$regex":1}}`:          "bad_arg",
 		`{"a":{"$regex":"("}}`:        "bad_arg",
 		`{"a":{"$regex":"[a"}}`:       "bad_arg",

@@ -10,7 +10,7 @@ import (
 type decimal struct {
 	negative bool
 	digits   string // without zeros at either end; empty for zero
-	exponent int
+	exponent int    // without meaning for zero
 }
 
 // compareNumbers orders two JSON numbers by their exact values.
@@ -49,8 +49,5 @@ func parseDecimal(text string) (d decimal) {
 	significant := strings.TrimLeft(whole+fraction, "0")
 	d.exponent += len(whole) - (len(whole) + len(fraction) - len(significant))
 	d.digits = strings.TrimRight(significant, "0")
-	if d.digits == "" {
-		d.exponent = 0
-	}
 	return d
 }

@@ -43,7 +43,7 @@ func parseDetour(text string) (d Detour, ok bool) {
 		return d, false
 	}
 	to, ok := parseRule(target)
-	if !ok || to.port == 0 || to.any || strings.HasPrefix(to.name, ".") || to.name == "" && !to.net.IsSingleIP() {
+	if !ok || to.port == 0 || strings.HasPrefix(to.name, ".") || to.name == "" && !to.net.IsSingleIP() {
 		return d, false
 	}
 	d.host, d.port = to.name, to.port

@@ -89,6 +89,7 @@ func TestPolicy(t *testing.T) {
 		{"10.0.0.0/8", "", admin, "db.test", "11.1.2.3", 80, "no connection to db.test (11.1.2.3): endpoint_allow"},
 		{"10.0.0.0/8, db.test", "", admin, "db.test", "11.1.2.3", 80, ""},
 		{"10.0.0.0/8", "", admin, "db.test", "", 80, ""}, {"*:5984", "", admin, "db.test", "", 5984, ""},
+		{"10.0.0.0/8:5984", "", admin, "db.test", "", 5984, ""},
 		{"*:5984", "", admin, "db.test", "", 80, "no connection to db.test: endpoint_allow has neither"},
 		{"10.0.0.0/8:5984", "", admin, "db.test", "", 80, "no connection to db.test: endpoint_allow has neither"},
 		{"fd00::/8", "", admin, "fd12::7", "", 80, ""}, {"[fd12::7]:5984", "", admin, "fd12::7", "", 5984, ""},
@@ -113,11 +114,15 @@ func TestPolicy(t *testing.T) {
 		{"", "127.0.0.0/8", admin, "::ffff:0:127.0.0.1", "", 80, "endpoint_deny has 127.0.0.0/8"},
 		{"", "127.0.0.0/8", admin, "2002:7f00:1::5", "", 80, "endpoint_deny has 127.0.0.0/8"},
 		{"", "", user, "2002:7f00:1::5", "", 80, "kept away"}, {"", "", user, "64:ff9b:1::7f00:1", "", 80, "kept away"},
+		{"", "", user, "::5", "", 80, "kept away"},
+		{"", "0.0.0.0/8", admin, "::5", "", 80, "endpoint_deny has 0.0.0.0/8"},
 		{"10.0.0.0/8", "", admin, "2002:0a01:0203::1", "", 80, ""},
 
 		// A rule that names a translating network opens the addresses of IPv4 that the network leads to.
 		{"64:ff9b::/96", "", admin, "db.test", "64:ff9b::cb00:7105", 80, ""},
 		{"[64:ff9b::/96]:443", "", admin, "db.test", "64:ff9b::cb00:7105", 80, "endpoint_allow has neither"},
+		{"[64:ff9b::/96]:443, 10.0.0.0/8", "", admin, "db.test", "64:ff9b::cb00:7105", 80,
+			"endpoint_allow has neither"},
 		{"64:ff9b::cb00:7100/120", "", admin, "64:ff9b::cb00:7105", "", 80, ""},
 		{"64:ff9b::/96", "", admin, "db.test", "203.0.113.5", 80, "endpoint_allow has neither"},
 		{"::/0", "", admin, "db.test", "64:ff9b::cb00:7105", 80, "endpoint_allow has neither"},
@@ -214,7 +219,8 @@ func TestMistakes(t *testing.T) {
 func TestRulesAreReadAsWritten(t *testing.T) {
 	for text, want := range map[string]string{
 		"A.Test. , *.b.test:80,*": "a.test, *.b.test:80, *", "10.1.2.3/8": "10.0.0.0/8", "::1": "::1",
-		"[::1]:80": "[::1]:80", "[FD00::/8]:80": "[fd00::/8]:80", "10.0.0.0/8:22": "10.0.0.0/8:22",
+		"[fd00:1:2:3:4:5:6:7]:80": "[fd00:1:2:3:4:5:6:7]:80",
+		"[::1]:80":                "[::1]:80", "[FD00::/8]:80": "[fd00::/8]:80", "10.0.0.0/8:22": "10.0.0.0/8:22",
 		"my_db:5984":  "my_db:5984",
 		"10.0.0.1/32": "10.0.0.1", "::ffff:10.0.0.1": "10.0.0.1", "*:443": "*:443",
 	} {

@@ -145,7 +145,7 @@ func (rs Rules) find(name string, addr netip.Addr, port uint16) *Rule {
 }
 
 // holds reports whether a rule for a network has an address, which may be none.
-func (r Rule) holds(addr netip.Addr) bool { return r.name == "" && !r.any && r.net.Contains(addr) }
+func (r Rule) holds(addr netip.Addr) bool { return r.net.Contains(addr) }
 
 // of reports whether a rule is one for a port.
 func (r Rule) of(port uint16) bool { return r.port == 0 || r.port == port }
@@ -153,7 +153,7 @@ func (r Rule) of(port uint16) bool { return r.port == 0 || r.port == port }
 // hasNetworks reports whether a rule may match an address that a name turns out to have, with this port.
 func (rs Rules) hasNetworks(port uint16) bool {
 	for _, r := range rs {
-		if r.name == "" && !r.any && r.of(port) {
+		if r.net.IsValid() && r.of(port) {
 			return true
 		}
 	}

@@ -53,6 +53,7 @@ func TestUnmask(t *testing.T) {
 		"headers elsewhere":  {`{"source":{"url":"https://evil/a","headers":{"X-Token":"*****"}}}`, ""},
 		"a part of a header": {`{"source":{"url":"https://evil/a","headers":{"Authorization":"Bearer *****"}}}`, ""},
 		"unknown header":     {`{"source":{"url":"https://h/a","headers":{"X-Other":"*****"}}}`, ""},
+		"unknown token":      {`{"source":{"url":"https://h/a","auth":{"bearer":"*****"}}}`, ""},
 		"proxy elsewhere":    {`{"proxy":"http://w:*****@evil"}`, ""},
 		"other proxy":        {`{"source_proxy":"http://w:*****@x"}`, ""},
 		"by the same proxy": {`{"target":"http://v:*****@t:5984/b","target_proxy":"http://x"}`,
@@ -82,5 +83,16 @@ func TestUnmask(t *testing.T) {
 		if _, err := Unmask(next, ejson.Value{}); err == nil && strings.Contains(c.next, ":*****@") {
 			t.Errorf("%s: is taken without an earlier revision", name)
 		}
+	}
+}
+
+// TestAddresses: the addresses of a body are as endpoints have them.
+func TestAddresses(t *testing.T) {
+	source, target := Addresses(parsed(t, `{"source":{"url":"http://u:p@s/a"},"target":"http://t/b?token=x"}`))
+	if source != "http://s/a/" || target != "http://t/b?token=x" {
+		t.Errorf("%q and %q", source, target)
+	}
+	if source, target = Addresses(parsed(t, `{"source":5,"target":"db"}`)); source != "" || target != "" {
+		t.Errorf("%q and %q", source, target)
 	}
 }

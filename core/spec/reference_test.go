@@ -66,3 +66,29 @@ func TestNamesOfSecrets(t *testing.T) {
 		t.Errorf("%s: %v", twice, err)
 	}
 }
+
+// TestReferencesIn: each secret that a body names is found, wherever it may be named.
+func TestReferencesIn(t *testing.T) {
+	body := parsed(t, `{"source":{"headers":{"X":{"secret":"a"},"Y":"plain"},"auth":{"bearer":{"secret":"b"}}},`+
+		`"target":{"auth":{"basic":{"username":"u","password":{"secret":"c"}}}},"other":{"secret":"d"}}`)
+	if got := ReferencesIn(body); !slices.Equal(got, []string{"a", "b", "c"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestHeaderTexts: a value may have tabs and no other control characters, and Basic credentials may have spaces.
+func TestHeaderTexts(t *testing.T) {
+	parse := func(name, value string) (*Replication, error) {
+		source := `{"url":"http://s/a","headers":{"` + name + `":"` + value + `"}}`
+		return ParseRequest([]byte(`{"source":`+source+`,"target":"http://t/b","proxy":""}`), DefaultConfig())
+	}
+	for value, want := range map[string]bool{`a\tb`: true, `a\u007fb`: false, `a\nb`: false, `a\u0000b`: false} {
+		if _, err := parse("X", value); (err == nil) != want {
+			t.Errorf("%s: %v", value, err)
+		}
+	}
+	r, err := parse("Authorization", "Basic dTpw ZA==")
+	if err != nil || r.Source.Credentials.Password.Reveal() != "pd" || r.Source.Proxy != nil {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
