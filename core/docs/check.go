@@ -42,7 +42,6 @@ type Checked struct {
 	Database string
 	Instance tuple.UUID
 	ID       string
-	Body     []byte // nil if it cannot be read
 }
 
 // checking is a check of databases.
@@ -345,7 +344,7 @@ func (r *checkedRow) leaf(leaf revtree.LeafRev, wins bool) {
 		r.attachment(&d.Attachments[i])
 	}
 	if name, has := r.names[r.db.Instance]; has && wins && !leaf.Deleted && r.judge != nil {
-		r.judge(r.Page, Checked{Key: r.key, Database: name, Instance: r.db.Instance, ID: r.id, Body: d.Body})
+		r.judge(r.Page, Checked{Key: r.key, Database: name, Instance: r.db.Instance, ID: r.id})
 	}
 }
 

@@ -30,6 +30,7 @@ func TestDamagedRowsAreTold(t *testing.T) {
 		"refused": {"jobs/replication/job/"}, // whose lock is all that counts
 		"dropped": {"jobs/replication/ready/"},
 		"sweep":   {"usage/", "count/"}, // which stay as they are
+		"discard": {""},                 // whose purpose that is
 
 		"make a hold": {"jobs/replication/worker/"}, // whoever it is of is called
 	}
@@ -87,6 +88,12 @@ func (b *bench) operations() map[string]func(kv.Tx) error {
 				_, err = b.s.Replicate(tx, rep, "ann", b.now)
 			}
 			return err
+		},
+		"discard": func(tx kv.Tx) error {
+			if err := Discard(tx, b.s, jobID("run")); !errors.Is(err, ErrReadable) {
+				return err
+			}
+			return nil
 		},
 		"find":    func(tx kv.Tx) error { _, _, err := b.s.Find(tx, jobID("run")); return err },
 		"holds":   func(tx kv.Tx) error { _, err := b.s.Keys.Holds(tx); return err },

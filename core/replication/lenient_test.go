@@ -69,7 +69,7 @@ func TestLenient(t *testing.T) {
 					}
 				case end.Cause != Completed || row == nil || i.DocsWritten != 39 || i.DocWriteFailures != 1:
 					t.Errorf("%s, %s, listed %v", end, end.Info, w.list)
-				case row.Status != c.status || row.Error != c.word:
+				case row.Status != c.status || row.Error != c.word || !row.Failed:
 					t.Errorf("listed as %+v", row)
 				}
 			})
