@@ -33,6 +33,9 @@ func TestFindings(t *testing.T) {
 		{"no slots", "max_jobs=0", []int64{100}, []int64{5}, 0, "slots!(max_jobs=500)"},
 		{"no turns", "max_churn=0", []int64{100}, []int64{501}, 0, "turns!(max_churn=20)"},
 		{"distant turns", "", []int64{100}, []int64{10_000_000}, 0, "turns!(max_churn=500)"},
+		{"one gives way", "max_churn=1", []int64{100}, []int64{1_000_000}, 0, "turns!(max_churn=500)"},
+		{"more than a tenth of starts", "interval=1500", []int64{100}, []int64{2000}, 0,
+			"memory wait starts!(max_churn=13) usage"},
 		{"turns too distant", "", []int64{100}, []int64{1_000_000_000}, 0, "turns!"},
 		{"fifo", "scheduling_policy=fifo", []int64{100, 50}, []int64{2000, 4000}, 0,
 			"policy!(scheduling_policy=fairshare scheduling_policy=tags) shares! wait starts"},
@@ -179,7 +182,7 @@ func TestLeastRunsOfAFleet(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	for got, want := range map[string]string{
-		Count(0): "0", Count(999): "999", Count(1000): "1,000", Count(-1234567): "-1,234,567",
+		Count(0): "0", Count(999): "999", Count(1000): "1,000", Count(-1234567): "-1,234,567", Count(-123): "-123",
 		Points(571_428): "57.1", Points(-9_960): "-1.0", Points(400): "0.0", Points(million): "100.0",
 		ratio(105_263): "0.11", ratio(4_210): "0.004", ratio(2_105_263): "2.11", ratio(12 * million): "12",
 		Length(Never): "ever", Length(475 * time.Minute): "7h55m", Length(50*time.Hour + time.Minute): "2d2h",

@@ -116,9 +116,24 @@ func TestNumbers(t *testing.T) {
 	if got := (Outlook{Run: time.Hour, Wait: 5 * time.Hour}).Turns(); got != 4*million {
 		t.Errorf("%d turns a day", got)
 	}
+	if got := (Outlook{Run: Never, Wait: Never}).Turns(); got != 0 {
+		t.Errorf("%d turns a day of a job that waits for ever", got)
+	}
+	q.Startup = 24 * time.Hour
+	if got := inRounds(s, q).StartupCost; got != million {
+		t.Errorf("starts that take all time take %d of it", got)
+	}
+	s.Replicator.Sharing.PriorityCoeff = million // forgets nothing
+	if f = inRounds(s, q); f.Memory < 10*365*24*time.Hour {
+		t.Errorf("a coefficient of 1 remembers %s", f.Memory)
+	}
 	s.Replicator.Sharing.PriorityCoeff = 0 // remembers 0.6 turns
 	if f = inRounds(s, q); f.Memory.Round(time.Minute) != 285*time.Minute {
 		t.Errorf("auto remembers %s", f.Memory)
+	}
+	roomy := s
+	if roomy.Node.MaxJobs = 10_000; inRounds(roomy, q).Accounts[0].Run != Never {
+		t.Errorf("with room for all a job runs for %s", inRounds(roomy, q).Accounts[0].Run)
 	}
 	q.Nodes, s.Node.MaxChurn = 2, 10
 	two := inRounds(s, q)

@@ -141,7 +141,7 @@ func (b By) checkOrdinary(body ejson.Value, roles []string, old ejson.Value) err
 		}
 		return nil
 	}
-	if b.Name == "" || member(body, "name") != b.Name {
+	if member(body, "name") != b.Name {
 		return docs.Forbidden("You may only update your own user document.")
 	}
 	var before []string

@@ -44,6 +44,7 @@ func TestValidate(t *testing.T) {
 		{admin, "ann", `{"type":"user","name":"ann","roles":"dev"}`, "-", "doc.roles must be an array"},
 		{admin, "ann", `{"type":"user","name":"ann","roles":[1]}`, "-", "doc.roles can only contain strings"},
 		{admin, "bob", own, "-", "Doc ID must be of the form org.couchdb.user:name"},
+		{admin, "joann", own, "-", "Doc ID must be of the form org.couchdb.user:name"},
 		{admin, "ann", `{"type":"user","name":"ann","roles":["_admin"]}`, "-",
 			"No system roles (starting with underscore) in users db."},
 		{admin, "_a", `{"type":"user","name":"_a","roles":[]}`, "-", "Username may not start with underscore."},
@@ -97,7 +98,8 @@ func TestMayRead(t *testing.T) {
 
 // TestWithKey: the password goes, and so does what an older key has left.
 func TestWithKey(t *testing.T) {
-	const body = `{"name":"ann","password":"hidden","salt":"old","password_sha":"x","roles":[]}`
+	const body = `{"name":"ann","password":"hidden","salt":"old","password_sha":"x",` +
+		`"preserve_salt":true,"roles":[]}`
 	if password, has, err := Password([]byte(body)); password != "hidden" || !has || err != nil {
 		t.Error(password, has, err)
 	}
