@@ -147,8 +147,8 @@ func TestRoundTripsOfWrite(t *testing.T) {
 // mostTrips are the round trips of operations, one number for each of tripPolicies unless all take as many.
 var mostTrips = map[string][]int{
 	"accept": {4}, "cancel": {9}, "charge": {1}, "claim": {6}, "complete": {7, 7, 10}, "count": {10},
-	"crash": {1, 1, 4}, "delete": {9}, "demands": {2}, "dropped": {13}, "edit": {8, 8, 9}, "end round": {2},
-	"errors": {5}, "fail": {7, 7, 10}, "find": {3}, "hold": {1}, "holds": {1}, "lift a hold": {1},
+	"crash": {1, 1, 4}, "delete": {9}, "demands": {2}, "discard": {2}, "dropped": {13}, "edit": {8, 8, 9},
+	"end round": {2}, "errors": {5}, "fail": {7, 7, 10}, "find": {3}, "hold": {1}, "holds": {1}, "lift a hold": {1},
 	"list": {11}, "list of a host": {6}, "list of a user": {4}, "list of a worker": {4}, "make a hold": {3},
 	"pause": {2}, "pause of a run": {1}, "progress": {1}, "promote": {3}, "ready": {2}, "refusals": {1},
 	"refused": {3}, "reindex": {1}, "replicate": {6, 5, 7}, "requeue": {1, 1, 4}, "reset": {1}, "resume": {3},

@@ -76,8 +76,8 @@ func (h *history) keep(items []json.RawMessage) {
 // noteWritten notes a checkpoint on the target of its run.
 func (hs *histories) noteWritten(f world.LogWritten) {
 	head, err := hs.logs.head(f.Body)
-	if err != nil {
-		return // S11b tells
+	if err != nil || head.session == "" {
+		return // S11b tells of the former; an empty log has no checkpoint
 	}
 	for _, r := range hs.runs {
 		if r.saving.put[peer.Target].session != head.session ||

@@ -57,6 +57,17 @@ func TestHistories(t *testing.T) {
 			s.has(here)
 			s.saves("one")
 		}, ""},
+		{"a checkpoint after logs that were discarded", func(r *rig) {
+			s := r.savesIn(nil)
+			before, here := r.edit(r.db("s1", "a1"), "a"), r.edit(r.db("s1", "a1"), "b")
+			empty := []byte(`{"session_id":"","source_last_seq":0}`)
+			for _, log := range [][]byte{empty, s.log("older", before, nil), empty} {
+				s.puts(peer.Target, log)
+			}
+			s.entries = nil
+			s.has(here)
+			s.saves("one")
+		}, ""},
 		{"the one before dropped", saveTwice(further, func(s *saver) { s.entries = nil }), "S21b"},
 		{"six checkpoints, all kept", often(6, 6), ""},
 		{"two of eight kept", often(8, 1), "S21c"},

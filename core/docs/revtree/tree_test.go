@@ -325,6 +325,9 @@ func TestDecodeHostile(t *testing.T) {
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) { read(t, rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")) })
+	if _, _, err := Decode(bytes.Repeat([]byte{0xff}, 20)); err == nil {
+		t.Error("a number of 20 bytes is decoded")
+	}
 }
 
 func BenchmarkUpdate(b *testing.B) {
