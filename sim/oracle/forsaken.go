@@ -15,6 +15,9 @@ type forsaken struct {
 	ran map[string][]*run // by the base id of their replications
 	// failed are revisions that runs could not copy, and listed.
 	failed map[*run]map[peers.Revision]bool
+	// out are revisions that were left out at once, by the base id, as CouchDB does: a checkpoint may cover them since,
+	// however later attempts fail.
+	out map[string]map[peers.Revision]bool
 	// shared are the replications that several jobs had at a time: none knows the lists of the others.
 	shared map[string]bool
 }
@@ -29,7 +32,7 @@ var forsakenSubject = subject{
 	begin: func(c *chronicle) {
 		f := &forsaken{
 			chronicle: c, ran: map[string][]*run{}, failed: map[*run]map[peers.Revision]bool{},
-			shared: map[string]bool{},
+			out: map[string]map[peers.Revision]bool{}, shared: map[string]bool{},
 		}
 		c.on.runStepped.add(f.stepped)
 		c.on.jobChanged.add(f.changed)
@@ -44,15 +47,27 @@ func (f *forsaken) stepped(s runStep) {
 			f.ran[e.Base] = append(f.ran[e.Base], s.run)
 		case replication.Refused:
 			for _, found := range e.Findings {
-				if !found.Failed || found.Status == 400 || found.Status == 413 { // CouchDB leaves that out at once
-					continue
-				}
-				if f.failed[s.run] == nil {
-					f.failed[s.run] = map[peers.Revision]bool{}
-				}
-				f.failed[s.run][nameOf(found.Refusal)] = true
+				f.listed(s.run, found)
 			}
 		}
+	}
+}
+
+// listed notes a revision that a run lists.
+func (f *forsaken) listed(r *run, found replication.Finding) {
+	name, base := nameOf(found.Refusal), r.Base()
+	switch {
+	case !found.Failed:
+	case found.Status == 400 || found.Status == 413:
+		if f.out[base] == nil {
+			f.out[base] = map[peers.Revision]bool{}
+		}
+		f.out[base][name] = true
+	case !f.out[base][name]:
+		if f.failed[r] == nil {
+			f.failed[r] = map[peers.Revision]bool{}
+		}
+		f.failed[r][name] = true
 	}
 }
 
