@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/docs"
 	"couchrelay/core/instant"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/node"
@@ -98,6 +99,7 @@ func TestNotTriedAgain(t *testing.T) {
 func TestHealed(t *testing.T) {
 	var edited bool               // the job is made anew by an edit that leaves its list
 	var refusedSince instant.Time // when what was tried is refused anew; 0 if it was refused all the time
+	var gone, newer bool          // the source said that it does not have what is listed; it has a newer one
 	// job has a real job of a request that lists document a be asked to try it, if it is, and then tried.
 	job := func(policy string, lists bool, asked, tried bool) func(*rig) {
 		return func(r *rig) {
@@ -121,13 +123,31 @@ func TestHealed(t *testing.T) {
 			} else if tried {
 				list.rows[name] = refusedRow{Attempts: 2}
 			}
-			refusedSince = 0
+			if gone && newer {
+				r.db("s1", "a1").Write([]docs.Edit{{Document: *r.db("s1", "a1").Latest("a")}})
+			}
+			if gone {
+				list.rows[name] = refusedRow{Attempts: 2, Failed: true, Status: 404}
+			}
+			refusedSince, gone, newer = 0, false, false
 			r.atRest()
 		}
 	}
 	check(t, along(&verdictSubject, &triedAgainSubject), []case_{
 		{"listed under retry", job("retry", true, false, false), "L13"},
 		{"listed under skip", job("skip", true, false, false), ""},
+		{"not there under skip", func(r *rig) {
+			gone = true
+			job("skip", true, false, false)(r)
+		}, "L13"},
+		{"not there under skip, and another one is", func(r *rig) {
+			gone, newer = true, true
+			job("skip", true, false, false)(r)
+		}, ""},
+		{"not there under retry, and another one is", func(r *rig) {
+			gone, newer = true, true
+			job("retry", true, false, false)(r)
+		}, "L13"},
 		{"not listed under retry", job("retry", false, false, false), ""},
 		{"asked for and not tried", job("skip", true, true, false), "L12"},
 		{"asked for, edited and not tried", func(r *rig) {

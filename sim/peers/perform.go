@@ -186,6 +186,12 @@ func (db *DB) revs(id string, revs []string) []*docs.Document {
 	})
 }
 
+// Gives reports whether the database has a revision itself to give, and not only a newer one in its place.
+func Gives(db *DB, id, rev string) bool {
+	found := db.revs(id, []string{rev})
+	return len(found) == 1 && found[0] != nil && found[0].Rev.String() == rev
+}
+
 // inline reads the attachments of a document, which are small in this world.
 func inline(o *docs.Database, d *docs.Document) error {
 	for i := range d.Attachments {
