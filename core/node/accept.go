@@ -8,6 +8,7 @@ import (
 	"couchrelay/core/instant"
 	"couchrelay/core/invariant"
 	"couchrelay/core/jobs"
+	"couchrelay/core/jobstore"
 )
 
 // intake is what a node knows of the jobs that it may take.
@@ -33,7 +34,8 @@ type intake struct {
 	// Requests in flight share its array, so jobs are added at the end and taken away at the front, and none is
 	// replaced.
 	unreadable []string
-	parking    bool // the accept before parked jobs: there may be a million, of a hold
+	looksAt    string // of these, the one that was taken away last, to be looked at again; empty if there was none
+	parking    bool   // the accept before parked jobs: there may be a million, of a hold
 }
 
 // accept asks for as many jobs as there are free slots. There is one such request at a time, so that no
@@ -88,9 +90,17 @@ func (i *intake) useUp(h Held) bool {
 
 // tryUnreadable has the next accept look again at the job that was passed over first: its rows may have been put right.
 func (i *intake) tryUnreadable() {
-	if len(i.unreadable) > 0 {
+	if i.looksAt = ""; len(i.unreadable) > 0 {
 		// Reached: a job that could not be read is looked at again
-		i.unreadable, i.hungry = i.unreadable[1:], true
+		i.looksAt, i.unreadable, i.hungry = i.unreadable[0], i.unreadable[1:], true
+	}
+}
+
+// tryOthers has the next accept look at one more of the jobs that were passed over if this one has taken the last that
+// was looked at again. What kept all of them from being read may be over, as when the node had not had the store's key.
+func (i *intake) tryOthers(taken []jobstore.Work) {
+	if slices.ContainsFunc(taken, func(w jobstore.Work) bool { return w.JobID == i.looksAt }) {
+		i.tryUnreadable()
 	}
 }
 
@@ -121,6 +131,7 @@ func (n *Node) onAccepted(a Accepted) {
 	}
 	n.batch++
 	n.hungry = true
+	n.tryOthers(a.Work)
 	window := min(n.cfg.StartupJitter, time.Duration(len(a.Work)-1)*spread)
 	for _, w := range a.Work {
 		delay := time.Duration(0)

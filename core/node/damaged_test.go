@@ -232,3 +232,31 @@ func TestUnreadableHeir(t *testing.T) {
 	}
 	w.audit()
 }
+
+// TestAllReadableAgain: a node could not read many jobs for a while, as of a store whose key it did not have yet. Once
+// one of them can be read, the others are not looked at one in a minute.
+func TestAllReadableAgain(t *testing.T) {
+	const n = 20
+	w := newWorld(t)
+	w.putMany(n, true)
+	keys, was := make([][]byte, n), make([][]byte, n)
+	for i := range n {
+		keys[i] = w.rowOf(fmt.Sprintf("r%03d", i), int64(0))
+		was[i] = w.damage(keys[i], []byte{0xff})
+	}
+	d := w.start("n", nil)
+	if w.pass(10 * time.Minute); d.Running() != 0 || count(d.notes, "job_unreadable") < n {
+		t.Fatalf("%d run, %d notes", d.Running(), count(d.notes, "job_unreadable"))
+	}
+	for i, key := range keys[1:] {
+		w.damage(key, was[i+1])
+	}
+	if w.pass(3 * time.Minute); d.Running() != n-1 {
+		t.Errorf("%d of %d jobs run that can be read", d.Running(), n-1)
+	}
+	w.damage(keys[0], was[0])
+	if w.pass(time.Hour); d.Running() != n {
+		t.Errorf("%d of %d jobs run", d.Running(), n)
+	}
+	w.audit()
+}
