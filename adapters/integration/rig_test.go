@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -29,7 +30,8 @@ var (
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
-func run(m *testing.M) int {
+func run(m *testing.M) (code int) {
+	runtime.LockOSThread() // the servers are killed when the thread ends that has started them (Pdeathsig)
 	dir, err := os.MkdirTemp("", "couchrelay-integration")
 	check(err)
 	defer os.RemoveAll(dir)
@@ -40,7 +42,12 @@ func run(m *testing.M) int {
 	if path := os.Getenv("POUCHDB_SERVER"); path != "" {
 		for i := range pouch {
 			p := startPouch(path, filepath.Join(dir, fmt.Sprint("pouch", i)))
-			defer p.kill()
+			defer func() {
+				p.kill()
+				if code != 0 {
+					fmt.Printf("pouchdb-server at %s: %s\n%s", p.url, p.cmd.ProcessState, p.out)
+				}
+			}()
 			pouch[i] = p.url
 		}
 	} else {
