@@ -20,7 +20,8 @@ func MayBeMasked(body []byte, isNew bool) bool {
 
 // Unmask puts the secrets of a document's last revision, prev, back into the next one where that has ***** instead, or
 // a user without the password in a URL, as documents are shown to readers who must not see them. It does so for the
-// same server, user and proxy only: a password must not be sent to another server by those who do not know it.
+// same server and user only, and behind the same proxy or none: those who do not know a password must not have it sent
+// to another server.
 func Unmask(next, prev ejson.Value) (ejson.Value, error) {
 	u := unmasker{}
 	next.Members = slices.Clone(next.Members)

@@ -73,8 +73,8 @@ func ParseURL(raw string) (u URL, err error) {
 	return u, nil
 }
 
-// IsServer reports whether a text is the URL of a server, http or https, without a query. Login says whether it may
-// have a user.
+// IsServer reports whether a text is the URL of a server: http or https, without query and fragment. It may hold a
+// user, with a password or without, only if login is true.
 func IsServer(text string, login bool) bool {
 	u, err := ParseURL(text)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && (login || !u.HasUserinfo) &&

@@ -99,7 +99,7 @@ func TestNotTriedAgain(t *testing.T) {
 func TestHealed(t *testing.T) {
 	var edited bool               // the job is made anew by an edit that leaves its list
 	var refusedSince instant.Time // when what was tried is refused anew; 0 if it was refused all the time
-	var gone, newer bool          // the source said that it does not have what is listed; it has a newer one
+	var gone, newer bool          // the source said that it lacks the listed revision; the source has a newer one
 	// job has a real job of a request that lists document a be asked to try it, if it is, and then tried.
 	job := func(policy string, lists bool, asked, tried bool) func(*rig) {
 		return func(r *rig) {
