@@ -208,18 +208,23 @@ func (d *dropping) removeAll(ids []string) error {
 }
 
 // byID removes jobs of a database in the order of their ids. It reports whether there are more, or if not, whether any
-// are left that could not be read.
+// are left that could not be read. It reads no job that it does not remove: one more could be another that cannot be
+// read.
 func (d *dropping) byID(prefix string) (more, left bool, err error) {
-	for !d.full() {
-		page := min(d.limit, dropPage)
-		list, err := d.s.Jobs.List(d.tx, jobs.Page{Prefix: prefix, Limit: page + len(d.without), Without: d.without})
+	for at := (jobs.Page{Prefix: prefix, Without: d.without}); !d.full(); {
+		at.Limit = min(d.limit, dropPage)
+		list, err := d.s.Jobs.List(d.tx, at)
 		if err != nil {
 			return false, false, err
 		}
 		n := len(list)
+		if n > 0 {
+			at.After = list[n-1].ID
+		}
 		list = slices.DeleteFunc(list, func(j *jobs.Job) bool { return slices.Contains(d.without, j.ID) })
-		if err := d.remove(list[:min(len(list), page)]); err != nil || len(list) < page {
-			return false, len(list) < n, err
+		left = left || len(list) < n
+		if err := d.remove(list); err != nil || n < at.Limit {
+			return false, left, err
 		}
 	}
 	return true, false, nil

@@ -2,6 +2,7 @@ package jobstore
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"couchrelay/core/jobs"
@@ -56,5 +57,29 @@ func TestUnreadableDropped(t *testing.T) {
 		if len(ids) != 1 || ids[0] != jobID("a") || len(noted) != 1 || !noted.Has(jobID("a")) {
 			t.Errorf("%v: left are the jobs %q of %q", part, ids, noted)
 		}
+	}
+}
+
+// TestUnreadableBehindDropped: a sweep that passes over jobs reads none behind those that it removes. A further
+// one that cannot be read would cost it what it has done.
+func TestUnreadableBehindDropped(t *testing.T) {
+	b := newBench(t)
+	b.put("a", simple, admin)
+	b.put("b", `{"source":"http://h/1","target":"http://h/2"}`, admin)
+	b.put("c", `{"source":"http://h/3","target":"http://h/4"}`, admin)
+	for _, name := range []string{"a", "b", "c"} {
+		b.pause(jobID(name)) // else they stand in the way of accepts, and go first
+	}
+	b.do1(func(tx kv.Tx) error {
+		b.s.Drop(tx, tuple.UUID{1})
+		for _, name := range []string{"a", "c"} {
+			tx.Set(b.s.Keys.Jobs.Job.Pack(jobID(name)), []byte{0xff})
+		}
+		return b.s.Docs.Delete(tx, "_replicator", tuple.UUID{1})
+	})
+	b.do1(func(tx kv.Tx) error { _, err := b.s.SweepDropped(tx, 1, jobID("a"), "of another database"); return err })
+	ids := get(b, func(tx kv.Tx) ([]string, error) { return b.s.Keys.Jobs.IDs(tx) })
+	if want := []string{jobID("a"), jobID("c")}; !slices.Equal(ids, want) {
+		t.Errorf("left are the jobs %q, want %q", ids, want)
 	}
 }
