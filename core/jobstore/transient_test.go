@@ -42,6 +42,9 @@ func TestTransient(t *testing.T) {
 		return b.s.Owned(tx, w.JobID, w.Lock, b.now).Crash(crash.Trouble, nil, Turn{}, 1)
 	})
 	b.wantState(id, Failed) // a request is not tried again
+	if rec := b.record(id); rec.Error != crash.Trouble.Error || rec.Reason != crash.Trouble.Reason {
+		t.Errorf("it failed for %q: %q", rec.Error, rec.Reason)
+	}
 	expire := func() (n int) {
 		b.do1(func(tx kv.Tx) (err error) { n, err = b.s.expireTransient(tx, b.now, 10); return err })
 		return n

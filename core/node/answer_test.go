@@ -248,6 +248,26 @@ func TestHaltedRequests(t *testing.T) {
 	}
 }
 
+// TestHaltedRun: a run whose request is halted ends at once, and what it used is charged.
+func TestHaltedRun(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	n := w.start("n1", nil)
+	id := n.runOf("r000")
+	n.hold = func(q Request) bool { _, is := q.(Record); return is }
+	w.pass(time.Second)
+	n.step(RunProgress{Run: id, Info: replication.Info{Written: 1}})
+	n.step(Done{ID: n.held[0].ID, Fault: Halted, Text: "its lease is another one's"})
+	if len(n.running) != 0 || n.Running() != 0 || count(n.notes, "halted") != 1 {
+		t.Errorf("%d run, %d take slots; notes %q", len(n.running), n.Running(), n.notes)
+	}
+	n.hold = func(q Request) bool { _, is := q.(Charge); return !is }
+	w.pass(2 * n.cfg.usageInterval())
+	if used := w.used("_replicator"); used < time.Second {
+		t.Errorf("charged are %s", used)
+	}
+}
+
 // TestHealthyRunAbsolves: a run that is healthy for long enough makes up for workers that vanished with its
 // job.
 func TestHealthyRunAbsolves(t *testing.T) {

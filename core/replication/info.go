@@ -101,16 +101,9 @@ func (p *reporter) report() {
 	p.gap = min(2*p.gap, p.plan.ProgressInterval)
 	p.next = p.now.Add(p.gap)
 	info := p.Info()
-	if info.same(p.said) && p.now.Sub(p.last) < quietReports*p.plan.ProgressInterval {
+	if reflect.DeepEqual(info, p.said) && p.now.Sub(p.last) < quietReports*p.plan.ProgressInterval {
 		return
 	}
 	p.said, p.last = info, p.now
 	p.emit(Progress{Info: info})
-}
-
-// same reports whether two states show no difference. The lists of refusals need not be compared: their count
-// is.
-func (i Info) same(o Info) bool {
-	i.Refusals, o.Refusals = nil, nil
-	return reflect.DeepEqual(i, o)
 }
