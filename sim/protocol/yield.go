@@ -118,7 +118,8 @@ func (r *Run) keepsSlot() error {
 		_, opens := f.op.(peer.Open)
 		lets = lets || opens // the target is asked whether it lets us in, before a copy goes on
 	}
-	if t.moved == 0 && (len(r.flights) > 0 || tries) {
+	// Of two copies of such a revision the one that is left may be asking so.
+	if t.moved == 0 && (len(r.flights) > 0 || tries) || (tries || lets) && len(r.twice) > 0 {
 		return nil
 	}
 	for _, of := range r.wants { // order does not matter: one is enough

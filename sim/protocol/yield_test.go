@@ -62,6 +62,28 @@ func TestYielding(t *testing.T) {
 	breaks := func(c *talk, id uint64) {
 		c.hears(replication.Reply{ID: id, Reply: peer.Reply{Failure: &peer.Failure{Kind: peer.Broken}}})
 	}
+	// asksToBeLetIn has a listed revision be copied for the list and for a change. One of the copies is refused for
+	// good while the other asks whether the target lets the run in.
+	asksToBeLetIn := func(c *talk) uint64 {
+		feed := c.page("a", "1-a")
+		c.gets(feed, peer.Changes{Rows: []peer.Change{row(1, "b", "1-b"), row(2, "a", "1-a")}})
+		c.copiesDoc("b", "1-b")
+		for range 2 {
+			c.does(diff("a", "1-a"), lacks("a", "1-a"))
+		}
+		refusal := &peer.Refusal{ID: "a", Rev: "1-a", Status: 400}
+		refused := peer.Copied{Revs: []peer.CopiedRev{{Rev: "1-a", Refused: refusal}}}
+		one, two := copies(c), copies(c)
+		c.gets(one, refused)
+		id := c.asks(peer.Open{Side: peer.Target})
+		c.gets(two, refused)
+		c.does(peer.Open{Side: peer.Target}, peer.Opened{})
+		c.gets(copies(c), refused)
+		c.lists(replication.Finding{Refusal: *refusal, Failed: true})
+		c.hears(replication.Stored{})
+		c.hears(replication.GiveWay{})
+		return id
+	}
 	late, early := 31*time.Second, 29*time.Second
 	check(t, []conversation{
 		{"on the way to the first document", spec.Replication{}, func(c *talk) {
@@ -148,6 +170,14 @@ func TestYielding(t *testing.T) {
 			c.note(c.r.Hear(c.now, replication.Reply{ID: id, Reply: peer.Reply{Failure: down}}))
 			c.pass(2 * time.Second)
 			copies(c)
+			rests(c)
+		}, legal},
+		{"not while one of two copies of a revision asks whether it is let in", spec.Replication{}, func(c *talk) {
+			asksToBeLetIn(c)
+			rests(c)
+		}, legal},
+		{"not before one of two copies of a revision asks so again", spec.Replication{}, func(c *talk) {
+			breaks(c, asksToBeLetIn(c))
 			rests(c)
 		}, legal},
 		{"stopped meanwhile", spec.Replication{}, func(c *talk) {
