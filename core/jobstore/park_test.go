@@ -218,6 +218,9 @@ func TestHold(t *testing.T) {
 		t.Errorf("it is %s, held by %q", v.State, v.HeldBy)
 	}
 	b.do(func(tx kv.Tx) error { _, err := b.by(tx).LiftHold("server:b.example"); return err })
+	if left := get(b, func(tx kv.Tx) (*Hold, error) { return b.s.Keys.Hold(tx, "server:b.example") }); left != nil {
+		t.Errorf("the hold that is lifted is %+v", *left)
+	}
 	b.do(func(tx kv.Tx) error { _, _, err := b.s.Promote(tx, b.now, 10); return err })
 	if ids, _ := b.tryAccept(); len(ids) > 0 {
 		t.Error("it comes back at once, with all the others")
