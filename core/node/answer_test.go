@@ -61,6 +61,9 @@ func TestRefusedDocumentsOnDemand(t *testing.T) {
 	n.find(run).giveWay(n.Node)
 	refusal := peer.Refusal{ID: "d", Rev: "1-a", Status: 403}
 	n.step(RunRefused{Run: run, Findings: []replication.Finding{{Refusal: refusal}}})
+	if stored := fmt.Sprint(run, " replication.Stored"); count(n.told, stored) != 1 {
+		t.Errorf("once its list was stored the run was told %q", n.told) // it waits for that with its checkpoint
+	}
 	w.do(func(tx kv.Tx) error {
 		o := jobstore.Operator{Store: w.s, Tx: tx, Now: w.now}
 		changed, err := o.Retry(jobstore.DocumentJobs(tuple.UUID{1})+"r001", "")
