@@ -20,6 +20,7 @@ build: ## build bin/couchrelay
 build-fdb: ## build bin/couchrelay with FoundationDB support; needs FoundationDB's client package, 7.3 or newer
 	$(GO) build -tags fdb -o bin/ ./cmd/...
 
+test: export GOFLAGS := $(GOFLAGS) -vet=off # lint has vetted everything, with each set of tags
 test: lint test-go sim ## all tests: lint, packages, simulations, servers that nobody here wrote, installation
 	$(MAKE) -j3 -Otarget test-fdb integration test-dist # together, since they mostly wait
 
