@@ -214,3 +214,24 @@ func TestLocalsInPages(t *testing.T) {
 		}
 	}
 }
+
+// TestIsContent: only rows below an instance are what a client wrote, whatever else looks like one of them.
+func TestIsContent(t *testing.T) {
+	root, instance := tuple.Subspace(tuple.Pack("test")), tuple.UUID{1}
+	instances := root.Sub(keyInstances)
+	for _, kind := range []int{keySecurity, keyBody, keyLocal, keyBlob} {
+		key := instances.Pack(instance, kind)
+		if !IsContent(root, key) || IsContent(root, key[:len(key)-1]) {
+			t.Errorf("of kind %d, or of a key that ends before it", kind)
+		}
+		elsewhere := append(append(root.Pack(keyNames), make([]byte, instanceSize)...), tuple.Pack(kind)...)
+		if IsContent(root, elsewhere) {
+			t.Errorf("of kind %d, and not below an instance", kind)
+		}
+	}
+	for _, key := range [][]byte{nil, root, instances.Pack(), instances.Pack(instance, keyRecord)} {
+		if IsContent(root, key) {
+			t.Errorf("%x", key)
+		}
+	}
+}
