@@ -318,7 +318,7 @@ func (c *copying) put(doc document, b body) error {
 func (c *copying) outcome(a *answer, doc document) (*peer.Refusal, *peer.Failure) {
 	switch a.StatusCode {
 	case http.StatusOK, http.StatusCreated, http.StatusAccepted:
-		return nil, a.written()
+		return nil, a.written(doc)
 	}
 	f := a.refused()
 	if isTooLong(f, lineLength(c.pair.target.base, a.request)) {
@@ -336,19 +336,26 @@ func (c *copying) outcome(a *answer, doc document) (*peer.Refusal, *peer.Failure
 
 // written reads the answer of a server whose status says that it wrote a document, and checks that the body
 // says so too (see done): {"ok":true,"id":"...","rev":"..."}, or from PouchDB's server, with new_edits=false,
-// an empty list of refusals.
-func (a *answer) written() *peer.Failure {
+// an empty list of refusals. An id or revision in it must be the document's: a proxy that decodes %2F in paths, or
+// drops the query, has had the server write another document, or a revision of its own.
+func (a *answer) written(doc document) *peer.Failure {
 	var body json.RawMessage
 	if f := a.readJSON(maxSmall, &body); f != nil {
 		return f
 	}
 	var said struct {
 		OK  any `json:"ok"`
+		ID  any `json:"id"`
 		Rev any `json:"rev"`
 	}
 	var refused []any
 	err := json.Unmarshal(body, &said)
-	if rev, _ := said.Rev.(string); err == nil && (said.OK == true || rev != "") {
+	id, _ := said.ID.(string)
+	rev, _ := said.Rev.(string)
+	if err == nil && (said.OK == true || rev != "") {
+		if id != "" && id != doc.id || rev != "" && !strings.EqualFold(rev, doc.rev) {
+			return a.broken(malformedf("answered that it wrote document %q, revision %s instead", clip(id, 100), clip(rev, 60)))
+		}
 		return nil
 	}
 	if json.Unmarshal(body, &refused) == nil && refused != nil && len(refused) == 0 {

@@ -283,7 +283,7 @@ func TestCopyDocVerdicts(t *testing.T) {
 		fails   bool
 	}{
 		{200, "[]", nil, false}, {201, `{"ok":true,"id":"doc","rev":"1-a"}`, nil, false},
-		{202, `{"rev":"1-a"}`, nil, false},
+		{202, `{"rev":"1-a"}`, nil, false}, {201, `{"ok":true,"id":"doc","rev":"1-A"}`, nil, false},
 		{400, `{"error":"bad_request","reason":"Attachment name '_x' starts with prohibited character"}`,
 			&peer.Refusal{ID: "doc", Rev: "1-a", Status: 400, Error: "bad_request",
 				Reason: "Attachment name '_x' starts with prohibited character"}, false},
@@ -336,6 +336,8 @@ func TestCopyDocTargetLies(t *testing.T) {
 		`[{"id":"doc","rev":"1-a","error":"forbidden"}]`, "[null]", `{"error":"forbidden","reason":"x"}`,
 		`{"ok":true}{"ok":true}`,
 		strings.Repeat(" ", maxSmall) + `{"ok":true}`,
+		// Proxies that decode %2F in the path, or drop new_edits=false.
+		`{"ok":true,"id":"d","rev":"1-a"}`, `{"ok":true,"id":"doc","rev":"1-b"}`, `{"rev":"2-a"}`,
 	} {
 		for _, status := range []int{200, 201, 202} {
 			inRig(t, saysMixed(new(mixed).part(docWith("1-a")).end()), says(status, answer), func(r *rig) {
