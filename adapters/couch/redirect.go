@@ -18,6 +18,9 @@ const maxHops = 5
 // gone. Such a request fails, but the endpoint remembers the new base, to which the caller's next attempt
 // goes at once. The failure is Broken, which the core retries, if there is such a base; otherwise the next
 // attempt would end in the same way.
+//
+// A redirect to the same path that has no query keeps the request's: proxies are told to redirect to $uri, which is the
+// path alone. Without it the feed would begin at zero, with neither filter nor conflicts.
 func (e *endpoint) follow(ctx context.Context, r request) (*answer, *peer.Failure) {
 	base := e.base
 	if moved := e.moved.Load(); moved != nil && r.stream != nil {
@@ -49,6 +52,11 @@ func (e *endpoint) follow(ctx context.Context, r request) (*answer, *peer.Failur
 		a.finish()
 		if a.StatusCode == http.StatusSeeOther {
 			r.method, r.open, r.size = http.MethodGet, nil, 0
+		} else if known && next.RawQuery == "" && r.query != "" {
+			next.RawQuery = r.query
+			if !e.stranger(next) {
+				next.RawQuery = joinQueries(e.base.RawQuery, r.query)
+			}
 		}
 		to = next
 	}

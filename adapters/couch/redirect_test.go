@@ -51,6 +51,42 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
+// TestRedirectsKeepQuery: a redirect that leaves out the query, as nginx's to $uri, keeps the request's, so that the
+// feed has its filter and begins where it should. One with a query, or to another path, goes as it is.
+func TestRedirectsKeepQuery(t *testing.T) {
+	const feed = "/new/_changes?filter=_design&feed=normal&heartbeat=10000&style=all_docs&since=7"
+	for _, c := range []struct {
+		status         int
+		location, want string
+	}{
+		{301, "/new/_changes", "source.test" + strings.Replace(feed, "?", "?token=t0k&", 1)},
+		{307, "http://target.test/new/_changes", "target.test" + feed},
+		{302, "/new/_changes?x=1", "source.test/new/_changes?x=1"},
+		{302, "/login", "source.test/login"},
+		{303, "/new/_changes", "source.test/new/_changes"},
+	} {
+		got := ""
+		serve := func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.URL.Path, "/db/") {
+				w.Header().Set("Location", c.location)
+				w.WriteHeader(c.status)
+				return
+			}
+			got = r.Host + r.RequestURI
+			says(200, `{"results":[],"last_seq":7}`)(w, r)
+		}
+		inRig(t, serve, serve, func(r *rig) {
+			must[peer.Changes](r, peer.ReadChanges{Since: "7", Limit: 5})
+		}, func(rep *spec.Replication) {
+			rep.Source.URL += "?token=t0k"
+			rep.Filter = spec.Filter{Kind: spec.BuiltinFilter, Name: "_design"}
+		})
+		if got != c.want {
+			t.Errorf("%d to %s: asked %s, want %s", c.status, c.location, got, c.want)
+		}
+	}
+}
+
 // TestRedirectsKeepConnections: a redirect comes with a page for people, and its connection is used again.
 func TestRedirectsKeepConnections(t *testing.T) {
 	inRig(t, func(w http.ResponseWriter, r *http.Request) {
