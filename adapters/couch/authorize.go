@@ -162,12 +162,13 @@ func sessionFailure(result session.Result, f *peer.Failure) *peer.Failure {
 	return f
 }
 
-// url is beside the database, which is the server's root unless a proxy gives the server a path of its own.
+// url is beside the database, which is the server's root unless a proxy gives the server a path of its own. Where the
+// endpoint's URL names no database it is below the root, too.
 func (l *login) url() *url.URL {
 	base := l.endpoint.base
 	path := strings.TrimSuffix(base.EscapedPath(), "/")
-	path = path[:strings.LastIndexByte(path, '/')+1]
-	u, err := url.Parse(base.Scheme + "://" + base.Host + path + "_session")
+	path = path[:max(0, strings.LastIndexByte(path, '/'))]
+	u, err := url.Parse(base.Scheme + "://" + base.Host + path + "/_session")
 	if err != nil {
 		return base.JoinPath("/_session")
 	}

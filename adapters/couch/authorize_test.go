@@ -227,6 +227,21 @@ func TestSessionPlace(t *testing.T) {
 	}, func(rep *spec.Replication) { rep.Source.URL = "http://source.test/couch/db/" })
 }
 
+// TestSessionOfRoot: an endpoint without a database has its session asked for at its own server, not at one whose name
+// ends in "_session", which would get the password.
+func TestSessionOfRoot(t *testing.T) {
+	for _, address := range []string{"http://source.test", "http://source.test/", "http://source.test//"} {
+		asked := ""
+		inRigWith(t, withSessions, func(w http.ResponseWriter, r *http.Request) {
+			asked += r.Method + r.Host + r.URL.Path + " "
+			says(404, `{"couchdb":"Welcome"}`)(w, r)
+		}, nil, func(r *rig) { r.do(peer.Open{}) }, func(rep *spec.Replication) { rep.Source.URL = address })
+		if !strings.HasPrefix(asked, "POSTsource.test/_session GETsource.test/") {
+			t.Errorf("%s: asked for %q", address, asked)
+		}
+	}
+}
+
 // TestSessionRedirected: what asks for a session has the password in its body, so it goes to no other server; nor is it
 // redirected for ever.
 func TestSessionRedirected(t *testing.T) {
