@@ -102,7 +102,8 @@ func (p *Pair) leaveFeed(f *feed) {
 
 // openFeed asks the source for changes and starts reading them. The feed outlives this operation, so its
 // request has a context of its own; ctx ends it only until openFeed returns. A source that refuses POST,
-// which a filter by document ids needs, is asked again for all changes.
+// which a filter by document ids needs, is asked again for all changes. Rows are chosen here in any case: releases of
+// Sync Gateway, for one, take the parameters of a POST from its body alone, and answer with all documents.
 func (p *Pair) openFeed(ctx context.Context, op peer.ReadChanges) (*feed, *peer.Failure) {
 	long, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	unhook := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
@@ -122,9 +123,7 @@ func (p *Pair) openFeed(ctx context.Context, op peer.ReadChanges) (*feed, *peer.
 		return nil, failure
 	}
 	f.answer, f.stream = a, newStream(a)
-	if !filtered {
-		f.only = p.filter.DocIDs
-	}
+	f.chooses, f.only = p.filter.Kind == spec.DocIDs, p.filter.DocIDs
 	go f.pump()
 	return f, nil
 }
@@ -201,7 +200,8 @@ type feed struct {
 	answer  *answer
 	cancel  context.CancelCauseFunc // ends the request, with the reason
 	wait    bool                    // it is a long poll
-	only    []string                // the ids of documents to return, sorted; nil for all
+	chooses bool                    // only rows of documents in only are returned
+	only    []string                // ids, sorted
 	rows    chan row                // from the goroutine to the reads; closed at the end of the answer
 	closing chan struct{}           // closed by close: no read takes rows any more
 
@@ -306,7 +306,7 @@ func (f *feed) read(limit int) peer.Reply {
 		switch {
 		case next.ID == "", strings.HasPrefix(next.ID, localPrefix):
 			got.Skipped++
-		case wanted || f.only == nil:
+		case wanted || !f.chooses:
 			got.Rows = append(got.Rows, next.Change)
 			size += next.size
 		}

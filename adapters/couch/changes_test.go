@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -489,4 +490,28 @@ func TestNoDocIDs(t *testing.T) {
 	}, func(rep *spec.Replication) {
 		rep.Filter = spec.Filter{Kind: spec.DocIDs, DocIDs: []string{"doc12", "doc99"}}
 	})
+}
+
+// TestOnlyDocIDs: no row of another document comes, whatever the source makes of the list, and none if it is empty.
+func TestOnlyDocIDs(t *testing.T) {
+	for _, post := range []int{200, 405} {
+		for _, ids := range [][]string{nil, {"doc12", "doc3"}} {
+			inRig(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodPost && post == 405 {
+					says(405, `{"error":"method_not_allowed"}`)(w, r)
+					return
+				}
+				says(200, numbered(1, 25))(w, r)
+			}, nil, func(r *rig) {
+				got := must[peer.Changes](r, peer.ReadChanges{Since: "0", Limit: 10})
+				var came []string
+				for _, row := range got.Rows {
+					came = append(came, row.ID)
+				}
+				if slices.Sort(came); !slices.Equal(came, ids) || !got.End || got.LastSeq != "25" {
+					t.Errorf("POST answers %d: %v of %v, %+v", post, came, ids, got)
+				}
+			}, func(rep *spec.Replication) { rep.Filter = spec.Filter{Kind: spec.DocIDs, DocIDs: ids} })
+		}
+	}
 }
