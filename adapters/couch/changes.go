@@ -201,7 +201,7 @@ type feed struct {
 	cancel  context.CancelCauseFunc // ends the request, with the reason
 	wait    bool                    // it is a long poll
 	chooses bool                    // only rows of documents in only are returned
-	only    []string                // ids, sorted
+	only    []string                // ids, sorted by bytes
 	rows    chan row                // from the goroutine to the reads; closed at the end of the answer
 	closing chan struct{}           // closed by close: no read takes rows any more
 

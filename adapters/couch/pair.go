@@ -3,6 +3,7 @@ package couch
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -35,6 +36,7 @@ type Pair struct {
 // last operation.
 func (c *Client) Pair(r spec.Replication) (*Pair, error) {
 	p := &Pair{filter: r.Filter, style: "all_docs", kept: map[uint64][][]byte{}}
+	p.filter.DocIDs = slices.Sorted(slices.Values(r.Filter.DocIDs)) // as feed.only demands
 	if r.WinningRevsOnly {
 		p.style = "main_only"
 	}
