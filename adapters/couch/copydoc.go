@@ -354,7 +354,8 @@ func (a *answer) written(doc document) *peer.Failure {
 	rev, _ := said.Rev.(string)
 	if err == nil && (said.OK == true || rev != "") {
 		if id != "" && id != doc.id || rev != "" && !strings.EqualFold(rev, doc.rev) {
-			return a.broken(malformedf("answered that it wrote document %q, revision %s instead", clip(id, 100), clip(rev, 60)))
+			const another = "answered that it wrote document %q, revision %s instead"
+			return a.broken(malformedf(another, clip(id, 100), clip(rev, 60)))
 		}
 		return nil
 	}

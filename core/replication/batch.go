@@ -205,12 +205,18 @@ func lacksAll(op peer.DiffRevs) []peer.DocMissing {
 }
 
 func (p *pipeline) onDiff(b *batch, op peer.DiffRevs, reply peer.Reply) {
-	if reply.Failure != nil && ofOne(reply.Failure) {
+	switch f := reply.Failure; {
+	case f == nil:
+	case ofOne(f):
 		p.divide(b, lacksAll(op))
 		return
-	}
-	if reply.Failure != nil {
-		p.crash(trouble(op, reply.Failure))
+	case isTooLong(f):
+		p.refused.compareHalves(op, func(missing []peer.DocMissing) {
+			p.onDiff(b, op, peer.Reply{Result: peer.Diff{Docs: missing}})
+		})
+		return
+	default:
+		p.crash(trouble(op, f))
 		return
 	}
 	missing := reply.Result.(peer.Diff).Docs

@@ -137,6 +137,10 @@ func ofOne(f *peer.Failure) bool {
 	return f.Kind == peer.Status && (f.Status == 400 || v.Thrown())
 }
 
+// isTooLong reports whether a server, or a proxy before it, takes no request that has as many bytes: nginx takes 1 MB
+// unless it is told otherwise.
+func isTooLong(f *peer.Failure) bool { return f.Kind == peer.Status && f.Status == 413 }
+
 // skippable reports whether a refused document is counted and left out while the replication goes on: the
 // target decided about this document alone. For some that has to be made sure of first (see aboutUs). With 400
 // targets refuse JSON, members, ids and revisions that their sources took: CouchDB takes no half of a surrogate

@@ -321,22 +321,29 @@ func (f *refusals) onPage(page RefusedPage) {
 func (f *refusals) compare(op peer.DiffRevs, then func(missing []peer.DocMissing)) {
 	f.ask(op, func(reply peer.Reply) {
 		got, is := reply.Result.(peer.Diff)
-		half := len(op.Docs) / 2
 		switch {
 		case is:
 			then(got.Docs)
-		case !ofOne(reply.Failure):
+		case !ofOne(reply.Failure) && !isTooLong(reply.Failure):
 			f.crash(trouble(op, reply.Failure))
-		case half == 0:
-			then(lacksAll(op))
 		default:
 			// Reached: the target cannot read a document of the list
-			f.compare(peer.DiffRevs{Docs: op.Docs[:half]}, func(missing []peer.DocMissing) {
-				f.compare(peer.DiffRevs{Docs: op.Docs[half:]}, func(more []peer.DocMissing) {
-					then(slices.Concat(missing, more))
-				})
-			})
+			f.compareHalves(op, then)
 		}
+	})
+}
+
+// compareHalves is compare for a question that the target has not read.
+func (f *refusals) compareHalves(op peer.DiffRevs, then func(missing []peer.DocMissing)) {
+	half := len(op.Docs) / 2
+	if half == 0 {
+		then(lacksAll(op))
+		return
+	}
+	f.compare(peer.DiffRevs{Docs: op.Docs[:half]}, func(missing []peer.DocMissing) {
+		f.compare(peer.DiffRevs{Docs: op.Docs[half:]}, func(more []peer.DocMissing) {
+			then(slices.Concat(missing, more))
+		})
 	})
 }
 
