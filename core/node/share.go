@@ -105,9 +105,9 @@ func (n *Node) storeCharges() bool {
 	if asking[Charge](n) {
 		return false
 	}
-	due := n.share.ledger.Due(n.cfg.Worker)
+	due := n.share.ledger.Due(n.cfg.Worker, chargesAtOnce)
 	if len(due) > 0 {
-		n.ask(Charge{Charges: due[:min(len(due), chargesAtOnce)]})
+		n.ask(Charge{Charges: due})
 	}
 	return len(due) == 0
 }

@@ -295,7 +295,7 @@ func (p *product) charge(end instant.Time) {
 			p.ledger.Add(fmt.Sprint(j.account), testInterval, end, testInterval)
 		}
 	}
-	due := p.ledger.Due("w")
+	due := p.ledger.Due("w", math.MaxInt)
 	p.ledger.Stored(due, end)
 	for _, c := range due {
 		var a int

@@ -1,10 +1,8 @@
 package schedule
 
 import (
-	"cmp"
 	"slices"
 	"sort"
-	"strings"
 	"time"
 
 	"couchrelay/core/instant"
@@ -12,13 +10,19 @@ import (
 
 // Ledger is what a worker's jobs used, by account and interval, until that is stored and its interval long
 // over. Numbers only grow. So the store keeps the greatest one that it was given, and charges may be
-// repeated, reordered and late.
+// repeated, reordered and late. An account has many intervals after the process has stood still for long.
 type Ledger struct {
-	entries []entry // in the order of accounts and times; at most one for each
+	accounts []used // in the order of their names; each has entries
+}
+
+// used is what an account used.
+type used struct {
+	name    string
+	entries []entry // in the order of times; at most one for each
 }
 
 type entry struct {
-	Charge       // Worker is empty here
+	Charge       // Account and Worker are empty here
 	stored int64 // the greatest Used that is known to be stored
 }
 
@@ -35,28 +39,29 @@ func (l *Ledger) Add(account string, ran time.Duration, now instant.Time, interv
 }
 
 func (l *Ledger) entry(account string, at instant.Time) *entry {
-	e := entry{Charge: Charge{Account: account, At: at}}
-	i := sort.Search(len(l.entries), func(i int) bool { return compareEntries(&l.entries[i], &e) >= 0 })
-	if i == len(l.entries) || l.entries[i].Account != account || l.entries[i].At != at {
-		l.entries = slices.Insert(l.entries, i, e)
+	i := sort.Search(len(l.accounts), func(i int) bool { return l.accounts[i].name >= account })
+	if i == len(l.accounts) || l.accounts[i].name != account {
+		l.accounts = slices.Insert(l.accounts, i, used{name: account})
 	}
-	return &l.entries[i]
+	u := &l.accounts[i]
+	i = sort.Search(len(u.entries), func(i int) bool { return u.entries[i].At >= at })
+	if i == len(u.entries) || u.entries[i].At != at {
+		u.entries = slices.Insert(u.entries, i, entry{Charge: Charge{At: at}})
+	}
+	return &u.entries[i]
 }
 
-// compareEntries orders entries. It is called for every run in every interval, and most names are equal.
-func compareEntries(a, b *entry) int {
-	if a.Account != b.Account {
-		return strings.Compare(a.Account, b.Account)
-	}
-	return cmp.Compare(a.At, b.At)
-}
-
-// Due returns the charges that have grown since they were stored, in the name of the worker.
-func (l *Ledger) Due(worker string) (due []Charge) {
-	for _, e := range l.entries {
-		if e.Used > e.stored {
-			e.Worker = worker
-			due = append(due, e.Charge)
+// Due returns charges that have grown since they were stored, most of them at most, in the name of the worker.
+func (l *Ledger) Due(worker string, most int) (due []Charge) {
+	for _, u := range l.accounts {
+		for _, e := range u.entries {
+			if len(due) == most {
+				return due
+			}
+			if e.Used > e.stored {
+				e.Account, e.Worker = u.name, worker
+				due = append(due, e.Charge)
+			}
 		}
 	}
 	return due
@@ -68,5 +73,9 @@ func (l *Ledger) Stored(charges []Charge, before instant.Time) {
 		e := l.entry(c.Account, c.At)
 		e.stored = max(e.stored, c.Used)
 	}
-	l.entries = slices.DeleteFunc(l.entries, func(e entry) bool { return e.At < before && e.Used <= e.stored })
+	for i := range l.accounts {
+		u := &l.accounts[i]
+		u.entries = slices.DeleteFunc(u.entries, func(e entry) bool { return e.At < before && e.Used <= e.stored })
+	}
+	l.accounts = slices.DeleteFunc(l.accounts, func(u used) bool { return len(u.entries) == 0 })
 }
