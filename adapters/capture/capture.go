@@ -61,6 +61,7 @@ type job struct {
 	name       string // no other job has it
 	endpoint   string // host and port of the source
 	continuous bool
+	weight     int64 // 0 if it was not told
 	submit     time.Duration
 	remove     time.Duration // 0 if it was not seen to go
 	looks      []look
@@ -255,6 +256,9 @@ func (b *builder) add(i int, j *job) error {
 		Remove: j.remove.Round(time.Millisecond), Continuous: j.continuous,
 		Startup: j.startup().Round(time.Millisecond),
 		Backlog: j.backlog(), Speed: j.speed(), MTBF: j.mtbf().Round(time.Millisecond),
+	}
+	if j.weight != schedule.DefaultWeight && j.weight >= schedule.MinWeight && j.weight <= schedule.MaxWeight {
+		w.Weight = j.weight
 	}
 	if !b.names.keep {
 		w.ID = "j" + strconv.Itoa(i+1)

@@ -16,6 +16,9 @@
 //	         crashes of the job from those of a server, so outages of the past become crashes at random.
 //	server   one for each host and port of a source; there are no outages.
 //
+// Jobs that a couchrelay shows as paused or held, or as waiting while another job has their replication, want no slot,
+// and are no part of the workload of Server. Weights are those that the service tells.
+//
 // A captured workload has no hosts, URLs or errors. Names of databases, users and documents are replaced by
 // numbers, the same throughout a capture, unless Options.Names is set. Nothing that is read with credentials
 // in it (documents, headers) is kept.

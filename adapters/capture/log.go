@@ -106,6 +106,7 @@ func (l *logReader) accepted(at time.Duration, id string, rec *jobstore.Record) 
 	if j == nil {
 		j = &job{
 			name: id, account: rec.Account(), endpoint: hostOf(rec.Source), continuous: rec.Continuous,
+			weight: rec.Weight,
 			submit: max(0, rec.Created.Sub(l.header.Began)), age: max(0, at-rec.Created.Sub(l.header.Began)),
 		}
 		if rec.DocID != "" {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"couchrelay/adapters/eventlog"
+	"couchrelay/core/jobstore"
 	"couchrelay/sim/workload"
 )
 
@@ -83,6 +84,19 @@ func TestLog(t *testing.T) {
 	}
 	if _, err := Log(strings.NewReader("hello\n"), false); !errors.Is(err, eventlog.ErrFormat) {
 		t.Errorf("no log: %v", err)
+	}
+}
+
+// TestWeightOfLog: a job has the weight with which its node got it.
+func TestWeightOfLog(t *testing.T) {
+	l := logReader{observed: &observed{}, jobs: map[string]*job{}}
+	l.accepted(s, "x", &jobstore.Record{Database: "_replicator", DocID: "x", Control: jobstore.Control{Weight: 20}})
+	c, err := l.capture(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j := byID(t, c)["_replicator/x"]; j.Weight != 20 {
+		t.Errorf("%+v", j)
 	}
 }
 

@@ -59,6 +59,10 @@ func Server(ctx context.Context, address string, o Options) (*Capture, error) {
 		return nil, err
 	}
 	s.note("%d jobs at %s; %s", len(s.observed.jobs), began.UTC().Format(time.RFC3339), s.others)
+	if s.parked > 0 {
+		s.note("no part of the workload are %d jobs that are paused or held, or wait while another job has their "+
+			"replication", s.parked)
+	}
 	return s.capture(o.Names)
 }
 
@@ -68,6 +72,7 @@ type server struct {
 	api      *client
 	jobs     map[string]*job // by id
 	kindless []kindless
+	parked   int    // jobs of the last look that want no slot
 	others   string // how many documents have no job
 }
 
@@ -110,7 +115,14 @@ type jobView struct {
 	Info     *infoView   `json:"info"`
 	History  []eventView `json:"history"`
 	Start    time.Time   `json:"start_time"`
+	Weight   int64       `json:"weight"` // couchrelay alone has this and what follows
+	Pause    *struct{}   `json:"pause"`
+	HeldBy   string      `json:"held_by"`
+	WaitsFor string      `json:"waits_for"`
 }
+
+// parked reports whether a job wants no slot, whatever the queue is.
+func (v *jobView) parked() bool { return v.Pause != nil || v.HeldBy != "" || v.WaitsFor != "" }
 
 // infoView are counters of a job.
 type infoView struct {
@@ -150,6 +162,7 @@ func (s *server) look(ctx context.Context, at time.Duration) (now time.Time, err
 		}
 	}
 	seen := map[string]bool{}
+	s.parked = 0
 	for skip, total := 0, 1; skip < total; skip += pageSize {
 		var page struct {
 			Total int       `json:"total_rows"`
@@ -166,10 +179,16 @@ func (s *server) look(ctx context.Context, at time.Duration) (now time.Time, err
 			return now, fmt.Errorf("%s has %d jobs; %d are read at most", s.api.base, total, maxJobs)
 		}
 		for i := range page.Jobs {
-			if id := page.Jobs[i].key(); !seen[id] { // jobs that come and go move those behind to another page
-				seen[id] = true
-				s.see(at, now, id, &page.Jobs[i], running)
+			v := &page.Jobs[i]
+			id := v.key()
+			switch {
+			case seen[id]: // jobs that come and go move those behind to another page
+			case v.parked():
+				s.parked++
+			default:
+				s.see(at, now, id, v, running)
 			}
+			seen[id] = true
 		}
 		if len(page.Jobs) == 0 {
 			break
@@ -221,7 +240,7 @@ func (s *server) see(at time.Duration, now time.Time, id string, v *jobView, run
 		if at > 0 { // it came between the looks
 			j.submit = min(max(at-now.Sub(v.Start), time.Millisecond), at)
 		}
-		j.age = max(0, now.Sub(v.Start))
+		j.age, j.weight = max(0, now.Sub(v.Start)), v.Weight
 		s.jobs[id] = j
 		s.observed.jobs = append(s.observed.jobs, j)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -211,6 +212,38 @@ func TestServerOfCouchDB(t *testing.T) {
 	}
 }
 
+// TestParkedAndWeighted: jobs that want no slot are left out, and noted; one that waits for a replication is not taken
+// for the job that runs it. Weights are kept.
+func TestParkedAndWeighted(t *testing.T) {
+	c := newCouch(t)
+	of := func(doc, more string) string {
+		text := row(`"_replicator"`, strconv.Quote(doc), `"aa+continuous"`, "http://a.example/db/", "null", 100, "null")
+		return strings.Replace(text, `"node":`, more+`,"node":`, 1)
+	}
+	c.jobs = func(int) []string {
+		return []string{
+			of("heavy", `"weight":300`), of("usual", `"weight":100`), of("odd", `"weight":5000`),
+			of("paused", `"weight":100,"pause":{"by":null,"at":null,"reason":"r"}`),
+			of("held", `"held_by":"night"`), of("behind", `"waits_for":"aa+continuous"`),
+		}
+	}
+	got, err := Server(t.Context(), c.login(), Options{Names: true, Clock: c.clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	weights := map[string]int64{}
+	for id, j := range byID(t, got) {
+		weights[id] = j.Weight
+	}
+	if want := map[string]int64{"_replicator/heavy": 300, "_replicator/usual": 0, "_replicator/odd": 0}; !maps.Equal(
+		weights, want) {
+		t.Errorf("weights of jobs: %v, want %v", weights, want)
+	}
+	if !slices.ContainsFunc(got.Notes, func(n string) bool { return strings.Contains(n, " 3 jobs that are paused") }) {
+		t.Errorf("notes: %q", got.Notes)
+	}
+}
+
 // once looks once, without names.
 func (c *couch) once(t *testing.T) *Capture {
 	t.Helper()
@@ -379,8 +412,11 @@ func TestServerOfCouchrelay(t *testing.T) {
 	put("/shop%2F_replicator", nil)
 	put("/_replicator/one", map[string]any{"source": "http://u:hush@a/x", "target": "http://b/x"})
 	put("/shop%2F_replicator/two", map[string]any{"source": "http://a/y", "target": "http://b/y", "continuous": true})
+	put("/shop%2F_replicator/four",
+		map[string]any{"source": "http://a/p", "target": "http://b/p", "continuous": true, "paused": true})
 	put("/shop%2F_replicator/three",
-		map[string]any{"source": "http://c/y", "target": "http://b/z", "continuous": true, "filter": "d/f"})
+		map[string]any{"source": "http://c/y", "target": "http://b/z", "continuous": true, "filter": "d/f",
+			"weight": 300})
 	c, err := Server(t.Context(), service.URL, Options{Names: true})
 	if err != nil {
 		t.Fatal(err)
@@ -388,6 +424,7 @@ func TestServerOfCouchrelay(t *testing.T) {
 	jobs := byID(t, c)
 	one, two, three := jobs["_replicator/one"], jobs["shop/_replicator/two"], jobs["shop/_replicator/three"]
 	if len(jobs) != 3 || one.Continuous || !two.Continuous || !three.Continuous || one.Account == two.Account ||
+		two.Weight != 0 || three.Weight != 300 ||
 		one.Server != two.Server || two.Server == three.Server {
 		t.Errorf("%+v", jobs)
 	}
