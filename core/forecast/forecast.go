@@ -61,9 +61,9 @@ type Outlook struct {
 	Freshness          time.Duration // the greatest age of a change that a continuous job has not begun to copy
 }
 
-// Turns is how many turns a job has in a day, in millionths.
+// Turns is how many turns a job has in a day, in millionths; 0 for one that never has another.
 func (o Outlook) Turns() int64 {
-	if o.Wait == Never {
+	if o.Wait == Never || o.Run == Never {
 		return 0
 	}
 	return scale(24*million, int64(time.Hour), max(1, int64(o.Run)+int64(o.Wait)))
@@ -202,9 +202,13 @@ func (f *Forecast) rotate(s config.Settings, m model, nodes int64) {
 	for i, t := range turns {
 		o := &f.Accounts[i]
 		o.Expected = scale(t.slots, million, m.slots)
+		f.ShareError = max(f.ShareError, o.Off(), -o.Off())
+		if t.run >= longTurn { // the account is entitled to a slot for each of its jobs, so they never give way
+			o.Run = Never
+			continue
+		}
 		o.Run, o.Wait = m.length(t.run), m.length(t.wait)
 		o.LongestWait = max(m.length(t.longest), longest(o.Wait, t.run, int64(f.Memory), int64(min(o.Wait, f.Turn))))
-		f.ShareError = max(f.ShareError, o.Off(), -o.Off())
 	}
 }
 

@@ -3,6 +3,7 @@ package forecast
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -142,6 +143,30 @@ func TestNumbers(t *testing.T) {
 	}
 	if two.Memory.Round(time.Minute) != 270*time.Minute {
 		t.Errorf("two nodes remember %s", two.Memory)
+	}
+}
+
+// TestSlotForEachJob: jobs of an account that is entitled to a slot for each of them never wait, and hide no wait of
+// others. The simulator starts none of them in a day.
+func TestSlotForEachJob(t *testing.T) {
+	for _, interval := range []time.Duration{time.Second, time.Minute, time.Hour} {
+		for _, jobs := range []int64{1, 2} {
+			s, q := world(5, 2, 0, []int64{300, 100}, []int64{jobs, 12})
+			s.Node.Interval = interval
+			list, f := Findings(s, q)
+			if o := f.Accounts[0]; o.Run != Never || o.Wait != 0 || o.LongestWait != 0 || o.Turns() != 0 ||
+				o.Expected > o.Entitled || o.Expected < o.Entitled-10 {
+				t.Errorf("%d of an account that needs no more, intervals of %s: %+v", jobs, interval, o)
+			}
+			if o := f.Longest(); o.Name != "b" || o.Run == Never || o.Wait == 0 {
+				t.Errorf("the longest wait is that of %+v", o)
+			}
+			for _, of := range list {
+				if of.Name == "wait" && !strings.HasPrefix(of.Says, "Jobs of b wait for ") {
+					t.Error(of.Says)
+				}
+			}
+		}
 	}
 }
 
