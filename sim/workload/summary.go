@@ -19,8 +19,8 @@ type Summary struct {
 	First, Last time.Duration // when the first and the last job are submitted
 	// Most is how many jobs there are at most at a time, if one-shots end without having waited.
 	Most int
-	// Slots is how many slots copying alone takes on the average: the rates of continuous jobs by their speeds.
-	// A continuous job wants a slot all the time; what is above Slots is for freshness.
+	// Slots is how many slots copying alone takes on the average: the rates of the continuous jobs that are there at a
+	// time by their speeds, at most. A continuous job wants a slot all the time; what is above Slots is for freshness.
 	Slots float64
 	// Work is for how long one slot copies the one-shots and what continuous jobs have to copy when they come.
 	Work time.Duration
@@ -45,9 +45,6 @@ func (w *Workload) Summary() Summary {
 		count(&s.Bursty, j.Every > 0 && j.Burst < j.Every)
 		count(&s.Failing, j.MTBF > 0)
 		count(&s.Removed, j.Remove > 0)
-		if j.Continuous {
-			s.Slots += j.Rate / j.Speed
-		}
 		work += j.Backlog / j.Speed
 	}
 	s.Servers = len(servers)
@@ -55,36 +52,43 @@ func (w *Workload) Summary() Summary {
 	if n := len(w.Jobs); n > 0 {
 		s.First, s.Last = w.Jobs[0].Submit, w.Jobs[n-1].Submit
 	}
-	s.Most = w.most()
+	s.Most, s.Slots = w.most()
 	return s
 }
 
-// most is how many jobs there are at a time.
-func (w *Workload) most() int {
+// most is how many jobs there are at a time, and how many slots copying what changes takes, at most.
+func (w *Workload) most() (most int, slots float64) {
 	type step struct {
-		at time.Duration
-		n  int
+		at    time.Duration
+		n     int
+		slots float64
 	}
 	steps := make([]step, 0, 2*len(w.Jobs))
 	for i := range w.Jobs {
-		j := &w.Jobs[i]
-		steps = append(steps, step{j.Submit, 1})
+		j, copying := &w.Jobs[i], 0.0
+		if j.Continuous {
+			copying = j.Rate / j.Speed
+		}
+		steps = append(steps, step{j.Submit, 1, copying})
 		end := j.Remove
 		if run := j.Startup + rounded(j.Backlog/j.Speed); !j.Continuous && (end == 0 || j.Submit+run < end) {
 			end = j.Submit + run
 		}
 		if end > 0 {
-			steps = append(steps, step{end, -1})
+			steps = append(steps, step{end, -1, -copying})
 		}
 	}
-	slices.SortFunc(steps, func(a, b step) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.n, b.n)) })
-	now, most := 0, 0
+	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.n, b.n)) })
+	now, copying := 0, 0.0
 	for _, s := range steps {
-		now += s.n
-		most = max(most, now)
+		now, copying = now+s.n, copying+s.slots
+		most, slots = max(most, now), max(slots, copying)
 	}
-	return most
+	return most, slots
 }
+
+// rest is what sums of thousandths may be off by.
+const rest = 1e-6
 
 // String tells it in lines.
 func (s Summary) String() string {
@@ -105,8 +109,9 @@ func (s Summary) String() string {
 	}
 	fmt.Fprintf(&text, "come      from %s to %s; %d at a time at most\n", config.Short(s.First), config.Short(s.Last),
 		s.Most)
+	slots := max(0, math.Ceil(s.Slots*1000-rest)/1000)
 	fmt.Fprintf(&text, "demand    %s slots to copy what changes, and %s of one slot for backlogs\n",
-		strconv.FormatFloat(math.Ceil(s.Slots*1000)/1000, 'f', -1, 64), config.Short(s.Work.Round(time.Second)))
+		strconv.FormatFloat(slots, 'f', -1, 64), config.Short(s.Work.Round(time.Second)))
 	if s.Changes+s.Outages > 0 {
 		fmt.Fprintf(&text, "events    %d changes of shares, %d outages of %d servers\n", s.Changes, s.Outages,
 			s.Servers)

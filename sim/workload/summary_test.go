@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -44,5 +45,33 @@ events    0 changes of shares, 1 outages of 2 servers
 `
 	if got := s.String(); got != text {
 		t.Errorf("%s", got)
+	}
+}
+
+// TestDemand: jobs that come when others have gone do not add to what is needed at a time, and a sum is not rounded up
+// for what its terms were off by.
+func TestDemand(t *testing.T) {
+	for _, c := range []struct {
+		settings [][2]string
+		want     string
+	}{
+		{[][2]string{{"jobs", "100"}}, "demand    0.2 slots"},
+		{[][2]string{{"preset", "mass-restart"}}, "demand    6 slots"},
+		{[][2]string{{"jobs", "3"}, {"speed", "3000"}}, "demand    0.001 slots"},
+		{[][2]string{{"jobs", "3"}, {"rate", "0"}}, "demand    0 slots"},
+	} {
+		var r Recipe
+		for _, s := range c.settings {
+			if err := r.Set(s[0], s[1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w, err := r.Build(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := w.Summary().String(); !strings.Contains(text, c.want+" to copy") {
+			t.Errorf("%v: want %s:\n%s", c.settings, c.want, text)
+		}
 	}
 }
