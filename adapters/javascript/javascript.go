@@ -19,6 +19,7 @@ import (
 	"couchrelay/core/json"
 
 	"github.com/dop251/goja"
+	"github.com/dop251/goja/parser"
 )
 
 // Bounds of a call.
@@ -28,6 +29,7 @@ const (
 	maxDepth  = 500                    // of calls of functions
 	maxMemory = 256 << 20              // bytes, by which the heap of the process may grow meanwhile
 	maxText   = 8 << 10                // bytes of a reason
+	maxCode   = 128 << 10              // bytes of a function: one that is nested takes a thousand times as much stack
 	maxStray  = 4                      // calls that still run
 	maxCached = 256                    // compiled functions
 )
@@ -71,11 +73,13 @@ func (e *Engine) Validate(a jobstore.Asked) *docs.Error {
 		return &docs.Error{Kind: docs.NotFound, Name: "not_found",
 			Reason: "missing validate_doc_update function validate_doc_update on design doc " + a.DesignID}
 	}
-	program, err := e.compile(d.Validate)
-	if err != nil {
-		return failure("compilation_error", err.Error()+" ("+a.DesignID+")")
-	}
-	return e.bounded(a.DesignID, e.maxTime, func(m *machine) *docs.Error { return m.validate(program, a) })
+	return e.bounded(a.DesignID, e.maxTime, func(m *machine) *docs.Error {
+		program, refusal := e.compile(a.DesignID, d.Validate)
+		if refusal != nil {
+			return refusal
+		}
+		return m.validate(program, a)
+	})
 }
 
 // failure is an answer for a function that neither allows nor forbids.
@@ -90,8 +94,11 @@ func clip(text string) string {
 	return strings.ToValidUTF8(text[:maxText], "") + "..."
 }
 
-// compile returns the program of an expression that is a function.
-func (e *Engine) compile(text string) (*goja.Program, error) {
+// compile returns the program of an expression that is a function. It may take long.
+func (e *Engine) compile(id, text string) (*goja.Program, *docs.Error) {
+	if len(text) > maxCode {
+		return nil, failure("compilation_error", fmt.Sprintf("the function is longer than %d bytes (%s)", maxCode, id))
+	}
 	key := sha256.Sum256([]byte(text))
 	e.mu.Lock()
 	p := e.compiled[key]
@@ -100,9 +107,12 @@ func (e *Engine) compile(text string) (*goja.Program, error) {
 		return p, nil
 	}
 	expression := strings.TrimRight(text, "; \t\r\n")
-	p, err := goja.Compile("validate_doc_update", "("+expression+"\n)", false)
+	parsed, err := goja.Parse("validate_doc_update", "("+expression+"\n)", parser.WithDisableSourceMaps)
+	if err == nil {
+		p, err = goja.CompileAST(parsed, false)
+	}
 	if err != nil {
-		return nil, err
+		return nil, failure("compilation_error", err.Error()+" ("+id+")")
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -153,11 +163,16 @@ func tooSlow(id string, limit time.Duration) string {
 type stopped string
 
 // machine is what one call runs in.
-type machine struct{ *goja.Runtime }
+type machine struct {
+	*goja.Runtime
+	fromJSON goja.Callable // JSON.parse as it is before the prelude, for texts of any length
+}
 
 func newMachine() *machine {
-	m := &machine{goja.New()}
+	m := &machine{Runtime: goja.New()}
+	m.fromJSON, _ = goja.AssertFunction(m.GlobalObject().Get("JSON").ToObject(m.Runtime).Get("parse"))
 	m.SetMaxCallStackSize(maxDepth)
+	m.SetParserOptions(parser.WithDisableSourceMaps) // which are files of this machine
 	return m
 }
 
@@ -168,7 +183,7 @@ func (m *machine) load(program *goja.Program, text []byte, id string) (goja.Call
 		return nil, nil, m.fault(err)
 	}
 	begin, _ := goja.AssertFunction(start)
-	design, err := begin(goja.Undefined(), m.ToValue(string(text)))
+	design, err := begin(goja.Undefined(), m.ToValue(string(text)), m.ToValue(maxCode))
 	if err != nil {
 		return nil, nil, m.fault(err)
 	}
@@ -202,8 +217,7 @@ func (m *machine) validate(program *goja.Program, a jobstore.Asked) *docs.Error 
 }
 
 func (m *machine) parse(text string) (goja.Value, error) {
-	parse, _ := goja.AssertFunction(m.GlobalObject().Get("JSON").ToObject(m.Runtime).Get("parse"))
-	return parse(goja.Undefined(), m.ToValue(text))
+	return m.fromJSON(goja.Undefined(), m.ToValue(text))
 }
 
 // said is the refusal that a call has ended with, nil if it has ended without one. Values mean what CouchDB takes them

@@ -2,8 +2,10 @@ package javascript
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -76,13 +78,19 @@ func TestAsCouchDB(t *testing.T) {
 		{`function(n){ throw {forbidden: require("lib")} }`,
 			"failed invalid_require_path: Must require a JavaScript string"},
 		{`function(n){ throw {forbidden: require("lib/cycle").x} }`, "denied forbidden: first"},
+		{`function(n){ throw {forbidden: require("lib/long")} }`,
+			"failed invalid_require_path: the module is longer than 131072 characters"},
+		{`function(n){ throw {forbidden: JSON.parse('{"a":[5]}').a[0] + JSON.parse("[1]", (k, v) => 2)} }`,
+			"denied forbidden: 7"},
+		{`function(n){ throw {forbidden: n instanceof Function || !(log instanceof Function)} }`,
+			"denied forbidden: false"},
 		{`function(n){ throw {forbidden: typeof console + typeof setTimeout + typeof process} }`,
 			"denied forbidden: undefinedundefinedundefined"},
 	} {
 		function, want := c[0], c[1]
 		refusal := e.Validate(asked(t, function, map[string]any{"lib": map[string]any{
 			"a": `exports.x = "required " + require("./b").y`, "b": "exports.y = 3",
-			"cycle": `exports.x = "first"; require("lib/cycle")`,
+			"cycle": `exports.x = "first"; require("lib/cycle")`, "long": strings.Repeat("(", maxCode+1),
 		}}))
 		if got := told(refusal); want == "" && got != "" || !strings.HasPrefix(got, want) {
 			t.Errorf("%s\nanswers %q, want %q", function, got, want)
@@ -143,6 +151,38 @@ func TestBounds(t *testing.T) {
 	for end := time.Now().Add(20 * time.Second); short.stray.Load() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d functions still run", short.stray.Load())
+		}
+	}
+}
+
+// TestCode: code is bounded before it is read, and reads no files. What is nested would take more stack than a process
+// may have, and some code takes the compiler longer than any call may take.
+func TestCode(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe") // to read from it takes for ever
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const blocked = "call to eval() blocked by CSP"
+	short := New()
+	short.maxTime = 100 * time.Millisecond
+	for _, c := range []struct {
+		e              *Engine
+		function, want string
+	}{
+		{newPatient(), "function(n){ return " + strings.Repeat("(", 7<<20), "the function is longer than 131072 bytes"},
+		{newPatient(), "function(n){ return " + strings.Repeat("(", maxCode-20), "SyntaxError"},
+		{short, "function(n){ return 1" + strings.Repeat("+1", 20_000) + " }", "did not end within"},
+		{newPatient(), `function(){ var s = "["; while (s.length < 4e6) { s += s } JSON.parse(s) }`, "too long"},
+		{short, `function(n){ eval("1\n//# sourceMappingURL=file://` + pipe + `") }`, blocked},
+		{newPatient(), `function(n){ eval("1") }`, blocked},
+		{newPatient(), `function(n){ new Function("1") }`, blocked},
+		{newPatient(), `function(n){ log.constructor("1") }`, blocked},
+		{newPatient(), `function(n){ (function*(){}).constructor("1") }`, blocked},
+		{newPatient(), `function(n){ (async () => 1).constructor("1") }`, blocked},
+	} {
+		got := told(c.e.Validate(asked(t, c.function, nil)))
+		if !strings.Contains(got, c.want) {
+			t.Errorf("%.100s\nanswers %.300q", c.function, got)
 		}
 	}
 }

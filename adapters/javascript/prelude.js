@@ -1,6 +1,6 @@
 // What functions of design documents find in CouchDB, besides the language itself. It returns a function that reads the
-// design document, and makes its modules known to require.
-(function (text) {
+// design document, and makes its modules known to require. A module is of mostCode characters at most.
+(function (text, mostCode) {
   const design = JSON.parse(text);
   const global = globalThis;
   const most = 1 << 20; // characters of a string that one call makes
@@ -22,6 +22,22 @@
     String.prototype[name] = function (n, s) { bounded(n); return pad.call(this, n, s); };
   }
   Array.prototype.fill = function (...args) { bounded(this.length); return fill.apply(this, args); };
+
+  const parse = JSON.parse; // a text that is nested takes much stack
+  JSON.parse = function (text, reviver) {
+    text = `${text}`;
+    bounded(text.length);
+    return parse(text, reviver);
+  };
+
+  // As in CouchDB's query server, no code is made of text, which would be as long, and nested as deep, as can be.
+  const evaluate = global.eval;
+  const blocked = function () { throw new EvalError("call to eval() blocked by CSP"); };
+  for (const f of [function () {}, function* () {}, async function () {}]) {
+    Object.defineProperty(Object.getPrototypeOf(f), "constructor", {value: blocked});
+  }
+  blocked.prototype = Object.getPrototypeOf(blocked);
+  global.eval = global.Function = blocked;
 
   const wrong = function (reason) { return ["error", "invalid_require_path", reason]; };
   const at = function (path) {
@@ -54,8 +70,11 @@
       const id = whole.join("/");
       if (!Object.hasOwn(loaded, id)) {
         const module = {id: id, exports: {}}, code = at(whole);
+        if (code.length > mostCode) {
+          throw wrong("the module is longer than " + mostCode + " characters");
+        }
         loaded[id] = module;
-        (0, eval)("(function (module, exports, require) { " + code + "\n })")
+        evaluate("(function (module, exports, require) { " + code + "\n })")
           .call(global, module, module.exports, requireFrom(whole.slice(0, -1)));
       }
       return loaded[id].exports;

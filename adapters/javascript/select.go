@@ -29,12 +29,12 @@ func (e *Engine) Select(s Selection) ([]bool, *docs.Error) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	program, err := e.compile(text)
-	if err != nil {
-		return nil, failure("compilation_error", err.Error()+" ("+s.DesignID+")")
-	}
 	var selected []bool
 	refusal = e.bounded(s.DesignID, selectTimes*e.maxTime, func(m *machine) (refusal *docs.Error) {
+		program, refusal := e.compile(s.DesignID, text)
+		if refusal != nil {
+			return refusal
+		}
 		selected, refusal = m.choose(program, s)
 		return refusal
 	})
