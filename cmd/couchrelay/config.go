@@ -64,22 +64,24 @@ func (c *configCommand) print(out, problems io.Writer, environ []string) error {
 	if len(rows) == 0 {
 		return misused(unknownKey(c.Key))
 	}
+	var text strings.Builder
 	section := ""
 	for _, r := range rows {
 		if r.Section != section {
 			if section != "" {
-				fmt.Fprintln(out)
+				fmt.Fprintln(&text)
 			}
 			section = r.Section
-			fmt.Fprintf(out, "[%s]\n", section)
+			fmt.Fprintf(&text, "[%s]\n", section)
 		}
 		source := ""
 		if _, set := l.local[config.Name{Section: r.Section, Key: r.Key}]; set {
 			source = fmt.Sprintf(" Set in %s.", l.path)
 		}
-		printKey(out, r, source)
+		printKey(&text, r, source)
 	}
-	return nil
+	_, err = io.WriteString(out, text.String())
+	return err
 }
 
 // chosen are the rows of a section, of a key, or all. Where names are free, what holds for all names is chosen for one

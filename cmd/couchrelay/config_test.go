@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 
 	"couchrelay/adapters/config"
@@ -43,6 +45,22 @@ func TestPrintedPasswords(t *testing.T) {
 	for line := range strings.Lines(out) {
 		if strings.Contains(line, "*****") && line[0] != ';' {
 			t.Errorf("a line sets a password to its mask: %s", line)
+		}
+	}
+}
+
+// full is a disk without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// TestConfigurationThatIsNotWritten: a configuration that could not be printed whole is an error, since it may be on
+// its way into a file.
+func TestConfigurationThatIsNotWritten(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"", "replicator/max_jobs"} {
+		if err := (&configCommand{Key: key}).print(full{}, io.Discard, nil); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("%q: %v", key, err)
 		}
 	}
 }
