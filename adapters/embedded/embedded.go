@@ -74,6 +74,8 @@ type Options struct {
 	Logger *slog.Logger // for Pebble's messages and the store's failure; nil: none
 	Cache  int64        // bytes of memory for blocks read from the disk; 0 or less: 64 MiB
 	FS     vfs.FS       // the file system, for tests; nil: the system's
+	// Existing refuses a directory without a store, and leaves it as it is.
+	Existing bool
 
 	restored func(*Database) error // writes the rows of a store that is restored, before it is loaded
 }
@@ -134,7 +136,7 @@ func open(dir string, o Options) (db *Database, err error) {
 		o.Cache = 64 << 20
 	}
 	if o.restored == nil {
-		if err := prepareDirectory(dir, o.FS); err != nil {
+		if err := prepareDirectory(dir, o); err != nil {
 			return nil, err
 		}
 	}
@@ -241,13 +243,15 @@ func (db *Database) closePebble() (err error) {
 	return errors.Join(err, db.lock.Close())
 }
 
-// prepareDirectory creates dir, and refuses a directory that has files and no store among them: it was
-// probably named by mistake. A store is known by its LOCK, which is created first and stays.
-func prepareDirectory(dir string, files vfs.FS) error {
-	if err := makeDirectory(dir, files); err != nil {
-		return err
+// prepareDirectory creates dir, unless it must exist, and refuses a directory that has files and no store among them:
+// it was probably named by mistake. A store is known by its LOCK, which is created first and stays.
+func prepareDirectory(dir string, o Options) error {
+	if !o.Existing {
+		if err := makeDirectory(dir, o.FS); err != nil {
+			return err
+		}
 	}
-	names, err := files.List(dir)
+	names, err := o.FS.List(dir)
 	if err != nil {
 		return err
 	}
@@ -258,6 +262,9 @@ func prepareDirectory(dir string, files vfs.FS) error {
 		if name != "lost+found" {
 			return fmt.Errorf("the directory holds no store and is not empty: there is %q", name)
 		}
+	}
+	if o.Existing {
+		return errors.New("the directory holds no store")
 	}
 	return nil
 }

@@ -239,6 +239,22 @@ func TestRestoreRefuses(t *testing.T) {
 	checked(t, 0, ": sound\n", "--store", dir)
 }
 
+// TestUpkeepOfNothing: a directory without a store, such as that of a disk which is not mounted, is left as it is: a
+// store may still be restored into it.
+func TestUpkeepOfNothing(t *testing.T) {
+	t.Parallel()
+	empty := t.TempDir()
+	for status, line := range map[int][]string{unchecked: {"check", "--store", empty},
+		failed: {"backup", filepath.Join(t.TempDir(), "file"), "--store", empty}} {
+		if out := typedIn(t, status, line...); !strings.Contains(out, "the directory holds no store") {
+			t.Errorf("%s says %q", line, out)
+		}
+		if names, err := os.ReadDir(empty); err != nil || len(names) > 0 {
+			t.Errorf("%s: there are %v, %v", line, names, err)
+		}
+	}
+}
+
 // TestFullDisk: a backup that cannot be written ends with the reason. That the one before it stays is tested with
 // durable.Replace.
 func TestFullDisk(t *testing.T) {
@@ -267,7 +283,3 @@ func (interrupting) Write(p []byte) (int, error) {
 	time.Sleep(time.Second)
 	return len(p), err
 }
-
-type diskFull struct{}
-
-func (diskFull) Write([]byte) (int, error) { return 0, syscall.ENOSPC }

@@ -147,7 +147,7 @@ func openUpkeep(name string, o opening, keys bool) (*upkeep, error) {
 	}
 	settings.Secrets.MakeKey, settings.Secrets.Encrypt = false, false // values are only opened
 	logger := slog.New(slog.DiscardHandler)
-	db, err := openStore(name, settings.KeyPrefix, logger)
+	db, err := openStore(name, settings.KeyPrefix, embedded.Options{Logger: logger, Existing: true})
 	if errors.Is(err, embedded.ErrInUse) {
 		err = fmt.Errorf("%w: without --store the service that uses it is asked", err)
 	}

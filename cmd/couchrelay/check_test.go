@@ -7,12 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"couchrelay/adapters/embedded"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
@@ -36,7 +36,7 @@ func onStore(t testing.TB, dir string) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{t: t, log: &syncBuffer{}, keyPrefix: "couchrelay", open: func() store {
-		db, err := openStore(command.Store, "couchrelay", slog.New(slog.DiscardHandler))
+		db, err := openStore(command.Store, "couchrelay", embedded.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -49,17 +49,16 @@ func TestPrintedPasswords(t *testing.T) {
 	}
 }
 
-// full is a disk without room.
-type full struct{}
+type diskFull struct{}
 
-func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+func (diskFull) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 // TestConfigurationThatIsNotWritten: a configuration that could not be printed whole is an error, since it may be on
 // its way into a file.
 func TestConfigurationThatIsNotWritten(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"", "replicator/max_jobs"} {
-		if err := (&configCommand{Key: key}).print(full{}, io.Discard, nil); !errors.Is(err, syscall.ENOSPC) {
+		if err := (&configCommand{Key: key}).print(diskFull{}, io.Discard, nil); !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("%q: %v", key, err)
 		}
 	}

@@ -32,17 +32,20 @@ type store interface {
 // is shared, and is not asked yet.
 func (s *serveCommand) open(keyPrefix string, logger *slog.Logger) (store, error) {
 	if strings.HasPrefix(s.Store, "fdb:") {
-		return openStore(s.Store, keyPrefix, logger)
+		return openStore(s.Store, keyPrefix, embedded.Options{Logger: logger})
 	}
-	return openWithin(startGrace, func() (store, error) { return openStore(s.Store, keyPrefix, logger) })
+	return openWithin(startGrace, func() (store, error) {
+		return openStore(s.Store, keyPrefix, embedded.Options{Logger: logger})
+	})
 }
 
-// openStore opens the store that --store names. All keys of the service are below keyPrefix.
-func openStore(name, keyPrefix string, logger *slog.Logger) (store, error) {
+// openStore opens the store that --store names, with these options if it is a directory. All keys of the service are
+// below keyPrefix.
+func openStore(name, keyPrefix string, o embedded.Options) (store, error) {
 	if clusterFile, isFDB := strings.CutPrefix(name, "fdb:"); isFDB {
-		return fdb.Open(clusterFile, fdb.Options{Logger: logger, Key: tuple.Pack(keyPrefix)})
+		return fdb.Open(clusterFile, fdb.Options{Logger: o.Logger, Key: tuple.Pack(keyPrefix)})
 	}
-	db, err := embedded.Open(name, embedded.Options{Logger: logger})
+	db, err := embedded.Open(name, o)
 	if err != nil {
 		return nil, err
 	}
