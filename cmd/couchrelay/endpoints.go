@@ -3,11 +3,14 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"couchrelay/adapters/certs"
 	"couchrelay/adapters/couch"
 	coreconfig "couchrelay/core/config"
+	"couchrelay/core/spec"
 
 	"github.com/benbjohnson/clock"
 )
@@ -62,6 +65,22 @@ func (f *networkFlags) into(body map[string]any) {
 	if f.Proxy != "" {
 		body["proxy"] = f.Proxy
 	}
+}
+
+// networkFields are the fields that networkFlags set, with the flags where these have other names.
+var networkFields = map[string]string{
+	"connection_timeout": "--timeout", "retries_per_request": "--retries", "http_connections": "--connections",
+}
+
+// parseRequest reads a request in which flags have set fields. An error of one of these names the flag.
+func parseRequest(raw []byte, c spec.Config, flags map[string]string) (*spec.Replication, error) {
+	rep, err := spec.ParseRequest(raw, c)
+	for field, flag := range flags {
+		if err != nil && strings.Contains(err.Error(), "`"+field+"`") {
+			return nil, fmt.Errorf("%s: %w", flag, err)
+		}
+	}
+	return rep, err
 }
 
 // client returns a client for both servers. The caller closes it.

@@ -1,6 +1,11 @@
 package main
 
-import "testing"
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
 
 // TestQueryParameters: a value is taken as it is, whatever signs it has.
 func TestQueryParameters(t *testing.T) {
@@ -10,5 +15,36 @@ func TestQueryParameters(t *testing.T) {
 		"--query-param", "query=a=1;b=2", "--query-param", "list=1,2"})
 	if got := c.Replicate.QueryParam; err != nil || len(got) != 2 || got["query"] != "a=1;b=2" || got["list"] != "1,2" {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestValuesOutOfRange: an error of a value names the flag that it was given with, its unit and its range. One of a
+// file names the field.
+func TestValuesOutOfRange(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "replication.json")
+	text := `{"source":"http://a/a","target":"http://b/b","worker_processes":0}`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const replicate, verify = "replicate|http://a/a|http://b/b|", "verify|http://a/a|http://b/b|"
+	for line, wants := range map[string]string{
+		verify + "--timeout|10us": "--timeout: parameter `connection_timeout` must be an integer from 1 to 86400000 " +
+			"(milliseconds)",
+		verify + "--retries|1001":                "--retries: ",
+		replicate + "--connections|0":            "--connections: ",
+		replicate + "--workers|0":                "--workers: ",
+		replicate + "--batch-size|0":             "--batch-size: ",
+		replicate + "--checkpoint-interval|100h": "--checkpoint-interval: ",
+		"verify|--replication|" + file:           "parameter `worker_processes`",
+	} {
+		var c commands
+		ctx, err := newParser(&c, func(int) {}).Parse(strings.Split(line, "|"))
+		if err == nil {
+			err = ctx.Run(&window{to: &strings.Builder{}})
+		}
+		if err == nil || !strings.HasPrefix(err.Error(), wants) || exitStatus(err) != badUsage {
+			t.Errorf("%q: %v", line, err)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
 	"strings"
@@ -140,7 +141,10 @@ func (c *replicateCommand) parse() (*spec.Replication, error) {
 	}
 	config := spec.DefaultConfig()
 	config.Compression = c.Compression
-	return spec.ParseRequest(raw, config)
+	flags := maps.Clone(networkFields)
+	flags["worker_processes"], flags["worker_batch_size"] = "--workers", "--batch-size"
+	flags["checkpoint_interval"] = "--checkpoint-interval"
+	return parseRequest(raw, config, flags)
 }
 
 // seqJSON returns a sequence that a user copied: JSON as it is, other text as a string.

@@ -114,7 +114,7 @@ func (c *verifyCommand) parse() (*spec.Replication, error) {
 	if err != nil {
 		return nil, err
 	}
-	return spec.ParseRequest(raw, spec.DefaultConfig())
+	return parseRequest(raw, spec.DefaultConfig(), networkFields)
 }
 
 // readFile reads a file, or standard input if its name is -.

@@ -25,8 +25,8 @@ func (p *parser) endpoints(r *Replication) {
 func (p *parser) endpoint(side string) (e Endpoint) {
 	c := p.config
 	e.Timeout = p.milliseconds("connection_timeout", c.ConnectionTimeout)
-	e.Connections = p.integer("http_connections", c.HTTPConnections, 1, maxConnections)
-	e.Retries = p.integer("retries_per_request", c.RetriesPerRequest, 0, maxRetries)
+	e.Connections = p.integer("http_connections", c.HTTPConnections, 1, maxConnections, "")
+	e.Retries = p.integer("retries_per_request", c.RetriesPerRequest, 0, maxRetries, "")
 	e.SocketOptions = p.socketOptions()
 	e.Proxy = p.proxy("proxy")
 	if e.Proxy == nil {

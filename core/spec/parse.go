@@ -102,11 +102,11 @@ func (p *parser) options(r *Replication) {
 	r.UseCheckpoints = p.boolean("use_checkpoints", c.UseCheckpoints)
 	r.CheckpointInterval = p.milliseconds("checkpoint_interval", c.CheckpointInterval)
 	r.UseBulkGet = p.boolean("use_bulk_get", c.UseBulkGet)
-	r.WorkerProcesses = p.integer("worker_processes", c.WorkerProcesses, 1, maxWorkers)
+	r.WorkerProcesses = p.integer("worker_processes", c.WorkerProcesses, 1, maxWorkers, "")
 	if _, bounded := p.body.Get("worker_processes"); !bounded {
 		r.MaxWorkers = c.maxWorkers()
 	}
-	r.WorkerBatchSize = p.integer("worker_batch_size", c.WorkerBatchSize, 1, maxBatch)
+	r.WorkerBatchSize = p.integer("worker_batch_size", c.WorkerBatchSize, 1, maxBatch, "")
 	r.Weight = weightOf(p)
 	r.OnRefusal = onRefusal(p)
 	r.Filter = p.filter()
@@ -134,8 +134,8 @@ func (p *parser) boolean(name string, otherwise bool) bool {
 	return v.Kind == ejson.True
 }
 
-// integer reads a number, or a string of digits.
-func (p *parser) integer(name string, otherwise, least, most int) int {
+// integer reads a number, or a string of digits. An error tells the unit as it is given here.
+func (p *parser) integer(name string, otherwise, least, most int, unit string) int {
 	v, has := p.body.Get(name)
 	if !has {
 		return otherwise
@@ -143,7 +143,7 @@ func (p *parser) integer(name string, otherwise, least, most int) int {
 	// The text of a value that is neither a string nor a number is empty.
 	i, err := strconv.Atoi(v.Text)
 	if err != nil || i < least || i > most {
-		p.badRequest("parameter `%s` must be an integer from %d to %d", name, least, most)
+		p.badRequest("parameter `%s` must be an integer from %d to %d%s", name, least, most, unit)
 	}
 	return i
 }
@@ -189,7 +189,7 @@ func onRefusal(p *parser) OnRefusal {
 }
 
 func (p *parser) milliseconds(name string, otherwise time.Duration) time.Duration {
-	ms := p.integer(name, int(otherwise.Milliseconds()), 1, maxMilliseconds)
+	ms := p.integer(name, int(otherwise.Milliseconds()), 1, maxMilliseconds, " (milliseconds)")
 	return time.Duration(ms) * time.Millisecond
 }
 
