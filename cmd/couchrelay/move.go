@@ -459,14 +459,18 @@ func (m *move) await(server string, running func() (int, error)) error {
 	}
 }
 
-// into asks, and reads the answer into result, which may be nil.
+// into asks, and reads the answer into result, which may be nil. Since there are two servers, errors of answers name
+// the one that was asked.
 func (r *remote) into(method, path string, query url.Values, body, result any) error {
 	raw, err := r.fetch(method, path, query, body)
+	if _, is := errors.AsType[*rejection](err); is {
+		return fmt.Errorf("%s %s%s: %w", method, redacted(r.Server), path, err)
+	}
 	if err != nil || result == nil {
 		return err
 	}
 	if err := json.Unmarshal(raw, result); err != nil {
-		return fmt.Errorf("%s %s: the answer is not as expected: %w", method, path, err)
+		return fmt.Errorf("%s %s%s: the answer is not as expected: %w", method, redacted(r.Server), path, err)
 	}
 	return nil
 }

@@ -182,3 +182,21 @@ func TestExportOfUnknownFields(t *testing.T) {
 		t.Errorf("without that document: %v\n%s", err, said)
 	}
 }
+
+// TestRefusalsOfMovesNameTheServer: a move has logins at two servers, and says which one refuses its own, and what.
+func TestRefusalsOfMovesNameTheServer(t *testing.T) {
+	t.Parallel()
+	couch, r := pairToMove(t)
+	wrong := func(url string) string { return strings.Replace(url, ":pass@", ":sesame@", 1) }
+	for server, flags := range map[string]func(*move){
+		couch.url: func(m *move) { m.CouchDB = wrong(m.CouchDB) },
+		r.url:     func(m *move) { m.Server = wrong(m.Server) },
+	} {
+		_, err := r.shift(couch, true, flags)
+		if wants := "GET " + redacted(server) + "/: unauthorized"; err == nil ||
+			!strings.Contains(err.Error(), wants) || strings.Contains(err.Error(), "sesame") ||
+			exitStatus(err) != refused {
+			t.Errorf("want %q: %v", wants, err)
+		}
+	}
+}
