@@ -23,7 +23,7 @@ var bulkSubject = subject{
 		{"S30q", "When documents are too large together for the target, or it cannot read one of them, at most half " +
 			"of them are sent next."},
 		{"S86", "A run does not end because its target cannot read one of the documents that it is asked about, or " +
-			"sent in bulk."},
+			"sent in bulk, or takes no question that is as long."},
 		{"S30z", "A bulk read with attachments asks for documents that its source called small, and for no " +
 			"more at once than it may bring."},
 		{"S30r", "A bulk read that was answered 429 is not replaced by reads of single documents."},
@@ -272,12 +272,14 @@ func is400(f *peer.Failure) bool { return f != nil && f.Kind == peer.Status && f
 // checkEnd is S86.
 func (br *bulkReads) checkEnd(e ending) {
 	answer, _ := e.ev.(replication.Reply)
-	many := false
+	divides := false
 	switch e.asked.(type) {
-	case peer.WriteDocs, peer.DiffRevs:
-		many = true
+	case peer.WriteDocs:
+		divides = is400(answer.Failure)
+	case peer.DiffRevs:
+		divides = is400(answer.Failure) || is413(answer.Failure)
 	}
-	if many && is400(answer.Failure) && e.end.Cause == replication.Crashed {
+	if divides && e.end.Cause == replication.Crashed {
 		br.Fail("S86", "%s gives up for %q: %s", e.run, e.asked, e.end.Trouble)
 	}
 }

@@ -128,6 +128,7 @@ func TestBulk(t *testing.T) {
 		{"three of three that cannot be read", halved(400, 3), "S30q"},
 		{"ends for documents that cannot be read", endsFor(writes(1, 3, false), 400), "S86"},
 		{"ends for a question that cannot be read", endsFor(asked("a"), 400), "S86"},
+		{"ends for a question that is too long", endsFor(asked("a"), 413), "S86"},
 		{"ends for a question that is refused", endsFor(asked("a"), 403), ""},
 		{"alone after 429", insteadOf(429), "S30r"},
 		{"alone after 404", insteadOf(404), ""},

@@ -124,6 +124,9 @@ func MoveLog(db *DB, from, to string) {
 
 // diff tells which revisions the database lacks.
 func (db *DB) diff(op peer.DiffRevs) peer.Reply {
+	if t := db.Server.Traits; t.MaxDoc == ProxyLimit && len(op.Docs) > proxyAsks {
+		return t.refusesSize()
+	}
 	var wanted []docs.Wanted
 	for _, d := range op.Docs {
 		if failure := unreadable(db, d.ID); failure != nil {

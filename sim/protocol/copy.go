@@ -55,6 +55,7 @@ type want struct {
 	doubts   *suspicion // of the copy that it is a part of; nil before
 	missed   int        // answers in which the source lacked it
 	waits    []*refusal // that the list has to know
+	parts    *question  // of a comparison that is made in parts; else nil
 }
 
 // pool has the wants of one revision: more than one when the feed told of it again before it was concluded,
@@ -201,29 +202,58 @@ func (r copier) compared(f *flight, reply peer.Reply) {
 	got, is := reply.Result.(peer.Diff)
 	if f.page {
 		switch {
-		case unreadable(reply.Failure) && len(r.list.page) > 1:
+		case divides(reply.Failure) && len(r.list.page) > 1:
 			r.list.halve()
 			return
-		case unreadable(reply.Failure):
+		case divides(reply.Failure):
 			got, is = peer.Diff{Docs: lacksAll(r.list.page)}, true
 		}
 		r.list.compared(r.Run, got, is)
 		return
 	}
+	parts, asked := f.wants[0].parts, f.op.(peer.DiffRevs).Docs
+	if isTooLong(reply.Failure) || parts != nil && unreadable(reply.Failure) {
+		if len(asked) > 1 {
+			f.halve()
+			return
+		}
+		got, is = peer.Diff{Docs: lacksAll(asked)}, true
+	}
 	switch {
+	case is:
+		r.learnAll(f, got)
 	case unreadable(reply.Failure):
 		r.turn.moved = cmp.Or(r.turn.moved, r.now)
 		for _, w := range f.wants {
 			w.learn(nil)
 		}
-		return
-	case reply.Failure != nil || !is:
+	default:
 		for _, w := range f.wants {
 			w.stage = announced
 		}
-		return
 	}
-	r.turn.moved = cmp.Or(r.turn.moved, r.now)
+}
+
+// question is a comparison that is made in parts, since the target did not take it whole.
+type question struct {
+	all    int // revisions that it is about
+	left   int // of these, those without an answer
+	absent int // those of documents that the target does not have
+}
+
+// halve has the revisions of a comparison asked about in two parts.
+func (f *flight) halve() {
+	parts := f.wants[0].parts
+	if parts == nil {
+		parts = &question{all: len(f.wants), left: len(f.wants)}
+	}
+	for _, w := range f.wants {
+		w.stage, w.parts = announced, parts
+	}
+}
+
+// learnAll takes which revisions of a comparison the target lacks. The run goes on once all parts are answered.
+func (r copier) learnAll(f *flight, got peer.Diff) {
 	missing, absent := map[name][]string{}, 0
 	for _, d := range got.Docs {
 		if len(d.Ancestors) == 0 {
@@ -233,8 +263,16 @@ func (r copier) compared(f *flight, reply peer.Reply) {
 			missing[name{d.ID, rev}] = append([]string{}, d.Ancestors...)
 		}
 	}
-	r.skips.observe(absent, len(f.wants), r.now)
-	r.skips.asked = r.now
+	parts := f.wants[0].parts
+	if parts == nil {
+		parts = &question{all: len(f.wants), left: len(f.wants)}
+	}
+	parts.left, parts.absent = parts.left-len(f.wants), parts.absent+absent
+	if parts.left == 0 {
+		r.turn.moved = cmp.Or(r.turn.moved, r.now)
+		r.skips.observe(parts.absent, parts.all, r.now)
+		r.skips.asked = r.now
+	}
 	for _, w := range f.wants {
 		if ancestors, lacks := missing[w.name]; lacks {
 			r.took(isLacking)
@@ -245,6 +283,12 @@ func (r copier) compared(f *flight, reply peer.Reply) {
 		r.conclude(w)
 	}
 }
+
+// divides reports whether a comparison of a page of the list is made in parts: the target cannot read it, or a proxy
+// finds it too long.
+func divides(f *peer.Failure) bool { return unreadable(f) || isTooLong(f) }
+
+func isTooLong(f *peer.Failure) bool { return f != nil && f.Kind == peer.Status && f.Status == 413 }
 
 // unreadable reports whether a request failed for one of its documents, which the target cannot read. What it says of
 // the others is not known: each may be taken to lack.
