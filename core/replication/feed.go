@@ -172,13 +172,17 @@ func (f *feed) onPending(reply peer.Reply) {
 	}
 }
 
-// pauseWhenIdle keeps a server whose long poll does not wait from being asked in a busy loop.
+// pauseWhenIdle keeps a server whose long poll does not wait from being asked in a busy loop, be it that it sends the
+// same rows again and again.
 func (f *feed) pauseWhenIdle(op peer.ReadChanges, rows int) {
+	moved := !sameMoment(f.since, f.from)
 	switch {
-	case !op.Wait || rows > 0 || f.now.Sub(f.begun) >= quietRead:
+	case !op.Wait && !moved: // this tells nothing of long polls
+		return
+	case !op.Wait || moved && rows > 0 || f.now.Sub(f.begun) >= quietRead:
 		f.pause = 0
 		return
-	case sameMoment(f.since, f.from):
+	case !moved:
 		f.pause = min(max(2*f.pause, idlePauseMin), idlePauseMax)
 	default: // a filter leaves out what is written, or the server words one moment in many ways
 		f.pause = idlePauseMin

@@ -106,6 +106,29 @@ func TestLongPollThatDoesNotWait(t *testing.T) {
 	}
 }
 
+// TestLongPollThatRepeats: a server that does not look at since answers each poll at once, with all that it has. It is
+// asked less and less often, also where that is more than a poll asks for.
+func TestLongPollThatRepeats(t *testing.T) {
+	for _, rows := range []int{1, 50} {
+		w, reads := newWorld(t), 0
+		w.plan.Continuous = true
+		w.fill(rows)
+		w.rows = func(op peer.ReadChanges) peer.Changes {
+			reads++
+			all := w.dbs[peer.Source].changes(0)
+			return peer.Changes{Rows: all, End: true, LastSeq: seqOf(int64(rows)), Pending: -1}
+		}
+		w.begin()
+		w.dbs[peer.Source].seq++ // so that the world answers long polls
+		for begun := w.now; w.now.Sub(begun) < 10*time.Minute; {
+			w.proceed(first)
+		}
+		if reads > 150 {
+			t.Errorf("with %d rows %d reads in ten minutes", rows, reads)
+		}
+	}
+}
+
 // TestRunWakesToReadOn: after a pause of the feed the run reads on at once, whatever else it waits for.
 func TestRunWakesToReadOn(t *testing.T) {
 	w := newWorld(t)
