@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 
 	"couchrelay/core/peer"
 )
@@ -88,7 +90,86 @@ func (p *Pair) hasLeaves(ctx context.Context, op peer.FindRev) (peer.RevFound, *
 	}
 	a.finish()
 	// A cluster whose nodes differ may answer about one revision that it is there and that it is missing: it is there.
-	return peer.RevFound{Found: some && (all || len(op.Revs) == 1)}, nil
+	if some && (all || len(op.Revs) == 1) {
+		return peer.RevFound{Found: true}, nil
+	}
+	return p.outgrew(ctx, op)
+}
+
+// outgrew reports whether a document has left behind those of some revisions that it does not have: a source keeps at
+// most revs_limit revisions of a branch, and so soon forgets which ones a document had that is edited all the time. One
+// that was put back to before such a revision has a history that ends before it, until it has been edited as often.
+func (p *Pair) outgrew(ctx context.Context, op peer.FindRev) (peer.RevFound, *peer.Failure) {
+	a, f := p.source.ask(ctx, request{
+		method: http.MethodGet, path: escapeID(op.ID),
+		query: encodeQuery(
+			peer.Param{Name: "open_revs", Value: "all"}, peer.Param{Name: "revs", Value: "true"},
+		),
+		header: []peer.Param{{Name: "Accept", Value: "application/json"}},
+	}, http.StatusOK)
+	switch {
+	case f != nil && f.Status == http.StatusNotFound && isAbsent(f):
+		return peer.RevFound{}, nil
+	case f != nil:
+		return peer.RevFound{}, f
+	}
+	defer a.close()
+	var documents scanner
+	l, s := lineages{lacks: slices.Clone(op.Revs)}, newStream(a)
+	err := s.array(func(int) error {
+		s.allow(maxDoc)
+		raw, err := s.ReadValue()
+		if err != nil {
+			return err
+		}
+		if doc, bad := documents.scan(okMember(raw)); bad == nil {
+			l.leaf(doc)
+		}
+		return nil
+	})
+	if err != nil && !isTooDeep(err) {
+		return peer.RevFound{}, a.broken(err)
+	}
+	return peer.RevFound{Found: err == nil && l.cover()}, nil
+}
+
+// lineages compares revisions that were leaves of a document with the leaves that it has now.
+type lineages struct {
+	lacks []string // revisions that are in no leaf's history so far
+	begin []int    // generations with which the histories of the leaves begin that have none of the revisions
+}
+
+// leaf takes a leaf of the document.
+func (l *lineages) leaf(doc document) {
+	has, before := doc.lineage(), len(l.lacks)
+	if l.lacks = slices.DeleteFunc(l.lacks, has); len(l.lacks) == before {
+		start, hashes := doc.history()
+		l.begin = append(l.begin, start-len(hashes)+1)
+	}
+}
+
+// cover reports whether each revision that is lacking may be an ancestor of another leaf: its history begins behind it.
+// No two leaves ever become one.
+func (l *lineages) cover() bool {
+	var lacks []int
+	for _, rev := range l.lacks {
+		generation, _, _ := strings.Cut(rev, "-")
+		n, err := strconv.Atoi(generation)
+		if err != nil {
+			return false
+		}
+		lacks = append(lacks, n)
+	}
+	slices.Sort(lacks)
+	slices.Sort(l.begin)
+	for len(lacks) > 0 && len(lacks) <= len(l.begin) {
+		n, begin := len(lacks)-1, len(l.begin)-1
+		if lacks[n] >= l.begin[begin] {
+			return false
+		}
+		lacks, l.begin = lacks[:n], l.begin[:begin]
+	}
+	return len(lacks) == 0
 }
 
 // hasRevs is hasLeaves with the question in a body, and no document in the answer.

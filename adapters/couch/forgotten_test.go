@@ -1,0 +1,68 @@
+package couch
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"couchrelay/core/peer"
+)
+
+// TestFindRevThatIsForgotten: of a document that has been edited more than revs_limit times since, the source does not
+// know the revision any more. Each leaf stands for one revision.
+func TestFindRevThatIsForgotten(t *testing.T) {
+	const leaf = `{"ok":{"_id":"a","_rev":"%d-%s","_revisions":{"start":%d,"ids":[%s]}}}`
+	edited := func(n int, ids string) string {
+		all := strings.Split(ids, "")
+		return fmt.Sprintf(leaf, n, all[0], n, `"`+strings.Join(all, `","`)+`"`)
+	}
+	var leaves string
+	inRig(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("open_revs") != "all" {
+			says(200, `[{"missing":"5-x"},{"missing":"2-y"}]`)(w, r)
+			return
+		}
+		if r.RequestURI != "/db/a?open_revs=all&revs=true" {
+			t.Errorf("asked %s", r.RequestURI)
+		}
+		says(map[bool]int{true: 200, false: 404}[leaves[0] == '['], leaves)(w, r)
+	}, nil, func(r *rig) {
+		for answer, found := range map[string]bool{
+			edited(9, "ihg") + "," + edited(7, "mlk"):               true,
+			edited(7, "gfxd") + "," + edited(7, "mlk"):              true, // one of them is known by now
+			edited(9, "ihgfedcya") + `,{"missing":"1-z"}`:           false,
+			edited(4, "ml") + "," + edited(9, "ihg"):                true,
+			edited(5, "xd") + "," + edited(2, "y"):                  true,
+			edited(9, "ihg"):                                        false, // the other leaf is gone
+			edited(5, "xd") + "," + edited(2, "z"):                  false,
+			edited(5, "x"):                                          false,
+			edited(9, "ihgfe") + "," + edited(9, "mlkjo"):           false, // 5-x has never been there
+			edited(9, "ihgfed") + "," + edited(9, "mlk"):            true,
+			edited(4, "dc") + "," + edited(4, "ml"):                 false, // a backup
+			edited(6, "fedcba") + "," + edited(4, "mlkj"):           false, // made anew
+			`{"ok":{"_id":"a","_rev":"9-i"}}`:                       false,
+			`{"ok":{"_id":"a","_rev":"9-i","_revisions":[9]}},null`: false,
+			"": false,
+		} {
+			leaves = "[" + answer + "]"
+			op := peer.FindRev{ID: "a", Revs: []string{"5-x", "2-y"}}
+			if got := must[peer.RevFound](r, op); got.Found != found {
+				t.Errorf("%s: found %t", answer, got.Found)
+			}
+		}
+		leaves = `{"error":"not_found","reason":"deleted"}`
+		if must[peer.RevFound](r, peer.FindRev{ID: "a", Revs: []string{"5-x"}}).Found {
+			t.Error("found in no document")
+		}
+		leaves = "[" + edited(9, "i") + "," + edited(9, "k")
+		op := peer.FindRev{ID: "a", Revs: []string{"5-x"}}
+		if f := r.do(op).Failure; f == nil || f.Kind != peer.Broken {
+			t.Errorf("an answer that breaks off: %v", f)
+		}
+		leaves = "[" + edited(9, "i") + "]"
+		if must[peer.RevFound](r, peer.FindRev{ID: "a", Revs: []string{"x"}}).Found {
+			t.Error("found what is no revision")
+		}
+	})
+}
