@@ -66,6 +66,13 @@ func (p *Pair) hasLeaves(ctx context.Context, op peer.FindRev) (peer.RevFound, *
 	}
 	a, f := p.source.ask(ctx, r, http.StatusOK)
 	switch {
+	case f != nil && f.Status == http.StatusNotFound && isAbsent(f) && strings.Contains(r.path, "%2F"):
+		// A proxy that decodes paths has asked for an attachment of another document.
+		found, f := p.hasRevs(ctx, op)
+		if f != nil && f.Kind == peer.Status && slices.Contains([]int{401, 403, 405}, f.Status) {
+			return peer.RevFound{}, nil // it may only be read
+		}
+		return found, f
 	case f != nil && f.Status == http.StatusNotFound && isAbsent(f):
 		return peer.RevFound{}, nil
 	case f != nil:

@@ -66,3 +66,32 @@ func TestFindRevThatIsForgotten(t *testing.T) {
 		}
 	})
 }
+
+// TestFindRevBehindDecoder: a proxy that decodes %2F in paths asks for an attachment of another document. Whether the
+// source has the revisions is then asked in a body, unless it takes none.
+func TestFindRevBehindDecoder(t *testing.T) {
+	for _, c := range []struct {
+		id, answer   string
+		status       int
+		found, fails bool
+	}{
+		{"a/b", `{}`, 200, true, false}, {"a/b", `{"a/b":{"missing":["1-x"]}}`, 200, false, false},
+		{"a/b", `{}`, 401, false, false}, {"a/b", `{}`, 403, false, false}, {"a/b", `{}`, 405, false, false},
+		{"a/b", `{}`, 503, false, true},
+		{"a", `{}`, 200, false, false}, {"_design/b", `{}`, 200, false, false},
+	} {
+		inRig(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				says(c.status, c.answer)(w, r)
+				return
+			}
+			says(404, `{"error":"not_found","reason":"Document is missing attachment"}`)(w, r)
+		}, nil, func(r *rig) {
+			reply := r.do(peer.FindRev{ID: c.id, Revs: []string{"1-x"}})
+			got, _ := reply.Result.(peer.RevFound)
+			if got.Found != c.found || (reply.Failure != nil) != c.fails {
+				t.Errorf("%+v: found %t, %v", c, got.Found, reply.Failure)
+			}
+		})
+	}
+}
