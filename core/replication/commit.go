@@ -3,6 +3,7 @@ package replication
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
@@ -248,10 +249,32 @@ func (k *committer) onLogWritten(op peer.PutLocal, reply peer.Reply) {
 			k.sourceRefuses(f)
 			return
 		}
+		if isTooLong(f) && k.shorten() {
+			k.putLog(op.Side)
+			return
+		}
 		k.fail(failure(f, "Error updating the %s checkpoint document: %s", op.Side, f))
 		return
 	}
 	k.logWritten(op.Side, reply.Result.(peer.LocalWritten).Rev)
+}
+
+// shorten leaves older checkpoints out of the log that is being written, and of later ones, and reports whether it
+// could: sequences of a database with hundreds of shards take 10 kB each, and a log may have 150. The newest one in the
+// source's log stays, as it may be the only one that both logs have (see checkpoint.Trail).
+func (k *committer) shorten() bool {
+	all := k.log.History
+	if len(all) <= 2 {
+		return false
+	}
+	kept := slices.Clone(all[:max(2, len(all)/2)])
+	for _, e := range all[len(kept):] {
+		if e.SessionID == k.sides[peer.Source].log.SessionID {
+			kept[len(kept)-1] = e
+		}
+	}
+	k.log.History, k.trail = kept, checkpoint.NewTrail(kept)
+	return true
 }
 
 // readLogAgain finds out, after a conflict, whether this run wrote the log or another writer did: two

@@ -2,8 +2,10 @@ package replication
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
+	"couchrelay/core/checkpoint"
 	"couchrelay/core/peer"
 	"couchrelay/core/spec"
 )
@@ -33,5 +35,65 @@ func TestQuestionTooLong(t *testing.T) {
 		if i := w.end.Info; i.DocsWritten != written || len(w.list) != 6 || i.MissingChecked != 20 {
 			t.Errorf("with %d at most: %s, checked %d, listed %v", most, i, i.MissingChecked, w.list)
 		}
+	}
+}
+
+// TestLogTooLong: a proxy takes no log with many checkpoints, as sequences of many shards make it. Older ones are left
+// out, and runs go on from the newest.
+func TestLogTooLong(t *testing.T) {
+	for _, before := range [][]peer.Side{{peer.Source}, {peer.Target}, {peer.Source, peer.Target}} {
+		w := newWorld(t)
+		for range 20 {
+			w.fill(len(w.dbs[peer.Source].at) + 1)
+			w.begin()
+			w.wantEnd(Completed, "")
+		}
+		most := len(w.dbs[peer.Source].local["four"].body) / 3
+		w.answer = func(c Call) *peer.Failure {
+			op, is := c.Op.(peer.PutLocal)
+			if is && slices.Contains(before, op.Side) && len(op.Body) > most {
+				return &peer.Failure{Side: op.Side, Kind: peer.Status, Status: 413}
+			}
+			return nil
+		}
+		for range 3 {
+			w.fill(len(w.dbs[peer.Source].at) + 1)
+			w.begin()
+			w.wantEnd(Completed, "")
+		}
+		w.calls = nil
+		w.begin()
+		w.wantEnd(Completed, "")
+		for _, side := range before {
+			if size := len(w.dbs[side].local["four"].body); size > most || size < most/4 {
+				t.Errorf("log on %s of %d bytes, %d are allowed", side, size, most)
+			}
+		}
+		if want := string(seqOf(w.dbs[peer.Source].seq)); w.feedStart() != want {
+			t.Errorf("%v: went on from %s, want %s", before, w.feedStart(), want)
+		}
+	}
+}
+
+// TestShortLogHasAgreed: the checkpoint that the source has stays in a log that is shortened.
+func TestShortLogHasAgreed(t *testing.T) {
+	var k committer
+	k.Run = &Run{}
+	k.sides[peer.Source].log.SessionID = "7"
+	for i := range 10 {
+		k.log.History = append(k.log.History, checkpoint.Entry{SessionID: fmt.Sprint(i)})
+	}
+	for _, want := range []string{"01237", "07"} {
+		got := ""
+		k.shorten()
+		for _, e := range k.log.History {
+			got += e.SessionID
+		}
+		if got != want {
+			t.Errorf("left %s, want %s", got, want)
+		}
+	}
+	if k.shorten() {
+		t.Error("shortened to one checkpoint")
 	}
 }
