@@ -3,8 +3,10 @@ package couch
 import (
 	"context"
 	"errors"
+	"mime"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"couchrelay/core/peer"
 
@@ -25,6 +27,9 @@ func (p *Pair) fetchDocs(ctx context.Context, id uint64, op peer.FetchDocs) (pee
 	if f != nil {
 		return peer.Fetched{}, f
 	}
+	if kind, _, _ := mime.ParseMediaType(a.Header.Get("Content-Type")); strings.HasPrefix(kind, "multipart/") {
+		return peer.Fetched{}, a.onlyMultipart()
+	}
 	b := newBulkGet(op, newStream(a))
 	switch err := b.read(); {
 	case err == nil:
@@ -38,6 +43,15 @@ func (p *Pair) fetchDocs(ctx context.Context, id uint64, op peer.FetchDocs) (pee
 	}
 	p.keep(id, b.bodies)
 	return b.got, nil
+}
+
+// onlyMultipart is the failure of a bulk read whose documents came in parts, as of Sync Gateway, whatever the request
+// accepts. It has the status of the answer, and no kind that may pass, since the next one would come in parts, too.
+func (a *answer) onlyMultipart() *peer.Failure {
+	defer a.close()
+	f := a.endpoint.failure(a.request, peer.Status, "answered parts where JSON was expected")
+	f.Status = a.StatusCode
+	return f
 }
 
 // bulkGetBody returns the body of a request. It has atts_since only if op asks for attachments: CouchDB sends
