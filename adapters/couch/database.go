@@ -159,7 +159,7 @@ func (e *endpoint) commit(ctx context.Context) (peer.Committed, *peer.Failure) {
 
 // countPending returns how many changes follow since, -1 if the source does not say. Where sequences are
 // numbers (CouchDB 1.x, PouchDB) their difference is the count. A clustered source counts by itself, in an
-// answer of no rows.
+// answer of no rows. For Sync Gateway a limit of 0 is none: its answer is left at the first row, and counts nothing.
 func (e *endpoint) countPending(ctx context.Context, since peer.Seq) (peer.Pending, *peer.Failure) {
 	if from, err := strconv.ParseInt(string(since), 10, 64); err == nil {
 		db, f := e.describe(ctx)
@@ -177,16 +177,36 @@ func (e *endpoint) countPending(ctx context.Context, since peer.Seq) (peer.Pendi
 	if f != nil {
 		return peer.Pending{}, f
 	}
-	var said struct {
-		Pending any `json:"pending"`
+	defer a.close()
+	pending, rows, in := int64(-1), false, newStream(a)
+	err := in.object(func(name string) (err error) {
+		switch name {
+		case "results":
+			err = in.array(func(int) error {
+				if err := in.SkipValue(); err != nil {
+					return err
+				}
+				rows = true
+				return errBudget
+			})
+		case "pending":
+			pending, err = in.count()
+		default:
+			err = in.SkipValue()
+		}
+		return err
+	})
+	if rows {
+		return peer.Pending{Count: -1}, nil
 	}
-	if f := a.readJSON(maxSmall, &said); f != nil {
-		return peer.Pending{}, f
+	if err == nil {
+		err = in.end()
 	}
-	if n, is := said.Pending.(float64); is && n >= 0 && n < 1<<53 {
-		return peer.Pending{Count: int64(n)}, nil
+	if err != nil {
+		return peer.Pending{}, a.broken(err)
 	}
-	return peer.Pending{Count: -1}, nil
+	a.finish()
+	return peer.Pending{Count: pending}, nil
 }
 
 // getLocal reads a local document. It is no failure that there is none.

@@ -259,6 +259,21 @@ func TestLargeLog(t *testing.T) {
 	}
 }
 
+// TestPendingOfAllChanges: a source to which a limit of 0 is none, as Sync Gateway, tells no number, and is not asked
+// for its changes again and again.
+func TestPendingOfAllChanges(t *testing.T) {
+	asked := 0
+	inRig(t, func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		all := strings.Repeat(rowA+",\n", 2*maxSmall/len(rowA)) + rowB
+		says(200, `{"results":[`+all+`],"last_seq":"5:7"}`)(w, r)
+	}, nil, func(r *rig) {
+		if got := must[peer.Pending](r, peer.CountPending{Since: `"5:2"`}); got.Count != -1 || asked != 1 {
+			t.Errorf("%+v, asked %d times", got, asked)
+		}
+	})
+}
+
 // TestFindRevOfLongID: a line that no server takes is not sent, since the answer would be the same for ever.
 func TestFindRevOfLongID(t *testing.T) {
 	id, has := strings.Repeat("日", 900), `{}`
