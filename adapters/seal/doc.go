@@ -39,6 +39,7 @@
 // # Keys
 //
 // A Ring has the keys of a key file: the first seals, all open. Before a key seals its first value in a store it is
-// registered there, and it stays registered until no row needs it (Database.Drop). A process that lacks a
-// registered key does not start.
+// registered there, and it stays registered until no row needs it (Keeper.Drop). A process that lacks a
+// registered key does not start. One that still seals with a key that another process has dropped registers it
+// again (Keeper.Affirm).
 package seal

@@ -174,22 +174,43 @@ func (k *Keeper) registered(ctx context.Context) (map[ID][]byte, error) {
 // Register notes in the store that the first key is needed from now on, and calls sealed in the same transaction, for
 // the layout's version. Without a key that seals it does nothing.
 func (k *Keeper) Register(ctx context.Context, sealed func(kv.Tx)) error {
-	id, seals := k.db.Ring.First()
-	if seals {
-		err := kv.Do(ctx, k.below, func(tx kv.Tx) error {
-			if old, err := tx.Get(k.keyRow(id)); err != nil || old != nil {
-				return err
-			}
-			tx.Set(k.keyRow(id), k.db.Ring.seal(k.row(id), []byte(proof)))
-			sealed(tx)
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("register key %s: %w", id, err)
-		}
+	if _, err := register(ctx, k, sealed); err != nil {
+		return err
 	}
 	k.kick()
 	return nil
+}
+
+// register is Register, but for rewriting what is stored. It reports whether the key was not noted yet.
+func register(ctx context.Context, k *Keeper, sealed func(kv.Tx)) (is bool, err error) {
+	id, seals := k.db.Ring.First()
+	if !seals {
+		return false, nil
+	}
+	is, err = kv.Run(ctx, k.below, func(tx kv.Tx) (bool, error) {
+		if old, err := tx.Get(k.keyRow(id)); err != nil || old != nil {
+			return false, err
+		}
+		tx.Set(k.keyRow(id), k.db.Ring.seal(k.row(id), []byte(proof)))
+		sealed(tx)
+		return true, nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("register key %s: %w", id, err)
+	}
+	return is, nil
+}
+
+// Affirm registers the key that seals here again if another process has dropped it: no row needed it then, but this
+// process was not told of the key that took its place, and goes on sealing. So no process starts, nor reads a new key
+// file, without the key of what was sealed since.
+func (k *Keeper) Affirm(ctx context.Context) error {
+	again, err := register(ctx, k, func(kv.Tx) {})
+	if again {
+		k.Logger.Warn("secrets_key_in_use", "key", k.target(), "detail", "rekey --drop on another node forgot this "+
+			"key, which still encrypts here: it is needed until this node has read the new key file")
+	}
+	return err
 }
 
 // kick has Run look whether there is something to rewrite.
@@ -216,6 +237,9 @@ func (k *Keeper) reload(ctx context.Context) error {
 		return nil
 	}
 	if err != nil {
+		return err
+	}
+	if err := k.Affirm(ctx); err != nil {
 		return err
 	}
 	needed, err := k.registered(ctx)
@@ -299,8 +323,12 @@ func (k *Keeper) Drop(ctx context.Context) (dropped, needed []ID, err error) {
 	if k.File == "" {
 		return nil, nil, ErrNoFile
 	}
+	since := k.changed
+	if !k.Exclusive { // others may have changed theirs just now
+		since = time.Now()
+	}
 	select {
-	case <-time.After(time.Until(k.changed.Add(LateCommits))):
+	case <-time.After(time.Until(since.Add(LateCommits))):
 	case <-ctx.Done():
 		return nil, nil, ctx.Err()
 	}

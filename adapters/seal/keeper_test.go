@@ -378,47 +378,6 @@ func TestDropReadsTheFile(t *testing.T) {
 	}
 }
 
-// TestRekeyOfAFleet: the file is the operators'. Two processes follow it, one after the other.
-func TestRekeyOfAFleet(t *testing.T) {
-	below, o, ctx := open(t, embedded.Options{}), keyFile(t), context.Background()
-	o.Create, o.Exclusive = false, false
-	first, second := seal.NewKey(), seal.NewKey()
-	file := func(keys ...seal.Key) {
-		if err := seal.WriteFile(o.File, keys); err != nil {
-			t.Fatal(err)
-		}
-	}
-	file(first)
-	a, b := started(t, below, o), started(t, below, o)
-	newPlace(t, a.db).plant()
-	want := leaks(rows(t, a.db))
-	if err := a.Rekey(ctx); !errors.Is(err, seal.ErrShared) || len(keys(a.file())) != 1 {
-		t.Fatalf("Rekey: %v", err)
-	}
-	for _, list := range [][]seal.Key{{first, second}, {second, first}} {
-		file(list...)
-		for _, h := range []*home{a, b} {
-			if err := h.Reload(ctx); err != nil {
-				t.Fatal(err)
-			}
-			for _, db := range []kv.Database{a.db, b.db} {
-				if got := leaks(rows(t, db)); !slices.Equal(got, want) {
-					t.Fatal("a process cannot read what another one wrote")
-				}
-			}
-			h.finish()
-		}
-	}
-	dropped, needed, err := b.Drop(ctx)
-	if len(dropped) != 1 || len(needed) != 0 || err != nil || len(keys(b.file())) != 2 {
-		t.Errorf("dropped %v, needed %v, %v", dropped, needed, err)
-	}
-	file(second)
-	if got := leaks(rows(t, started(t, below, o).db)); !slices.Equal(got, want) {
-		t.Error("without the old key rows cannot be read")
-	}
-}
-
 // killed is a store whose process dies: from a moment on nothing more reaches it, and the last commit may have.
 type killed struct {
 	kv.Database

@@ -31,6 +31,8 @@ const (
 	maxRest   = time.Second
 	// retryRest is the pause after a step that failed.
 	retryRest = 10 * time.Second
+	// affirmEvery is the time between two looks whether the first key is still registered.
+	affirmEvery = time.Minute
 )
 
 func (k *Keeper) passRow() []byte { return k.space.Pack("pass") }
@@ -82,12 +84,20 @@ func (k *Keeper) again(ctx context.Context) error {
 	return err
 }
 
-// Run rewrites what is not sealed with the first key, in the background and at a bounded rate, until ctx ends.
+// Run rewrites what is not sealed with the first key, in the background and at a bounded rate, until ctx ends. Now and
+// then it affirms that key.
 func (k *Keeper) Run(ctx context.Context) {
+	affirm := time.NewTicker(affirmEvery)
+	defer affirm.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-affirm.C:
+			if err := k.Affirm(ctx); err != nil && ctx.Err() == nil {
+				k.Logger.Debug("secrets_affirm", "error", err)
+			}
+			continue
 		case <-k.wake:
 		}
 		for k.pace(ctx) {
