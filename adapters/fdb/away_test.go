@@ -232,6 +232,39 @@ func TestClusterRefuses(t *testing.T) {
 	}
 }
 
+// TestClusterLocked: of a cluster that goes on answering with an error that may pass, the log says which that is, and
+// what to do about it.
+func TestClusterLocked(t *testing.T) {
+	log, monitor := newLog(), newMonitorClock()
+	cluster, db := openCluster(t, fdb.Options{Clock: monitor, Probe: time.Second, Key: []byte("k"),
+		Logger: slog.New(slog.NewTextHandler(log, nil))})
+	<-monitor.rests
+	refused := make(chan struct{}, 1)
+	cluster.Decide(func(op fakefdb.Op) fakefdb.Outcome {
+		select {
+		case refused <- struct{}{}:
+		default:
+		}
+		return fakefdb.Outcome{Fault: fakefdb.DatabaseLocked}
+	})
+	monitor.Add(time.Second) // Probe
+	<-refused
+	<-refused // so the first answer was heard
+	for range 1000 {
+		if log.count("fdb_away") > 0 {
+			break
+		}
+		monitor.Add(time.Second)
+	}
+	err := db.Err()
+	if kv.CodeOf(err) != kv.DatabaseLocked || !errors.Is(err, fdb.ErrAway) ||
+		!strings.Contains(err.Error(), "unlock it in fdbcli") {
+		t.Errorf("Err is %v", err)
+	}
+	cluster.Decide(nil)
+	log.await("fdb_back")
+}
+
 func TestClosed(t *testing.T) {
 	_, db := openCluster(t, fdb.Options{})
 	if err := errors.Join(db.Close(), db.Close()); err != nil {

@@ -54,14 +54,17 @@ func (m *monitor) stop() {
 func (m *monitor) probe(ctx context.Context, db *Database) {
 	asked := db.Clock.Now()
 	answer := make(chan error, 1)
-	var reading atomic.Bool // there is a read version
+	var reading atomic.Bool           // there is a read version
+	var refused atomic.Pointer[error] // the last error that may pass, nil if there was none
 	go func() {
 		answer <- kv.Do(ctx, db, func(tx kv.Tx) error {
 			_, err := tx.ReadVersion()
-			if reading.Store(err == nil); err != nil {
-				return err
+			if reading.Store(err == nil); err == nil {
+				_, err = tx.Snapshot().Get(db.Key)
 			}
-			_, err = tx.Snapshot().Get(db.Key)
+			if err != nil {
+				refused.Store(&err)
+			}
 			return err
 		})
 	}()
@@ -71,7 +74,7 @@ func (m *monitor) probe(ctx context.Context, db *Database) {
 	select {
 	case err = <-answer:
 	case <-late.C:
-		m.leave(db, db.away(asked, reading.Load()))
+		m.leave(db, db.away(asked, reading.Load(), refused.Load()))
 		err = <-answer
 	}
 	switch {
@@ -83,14 +86,19 @@ func (m *monitor) probe(ctx context.Context, db *Database) {
 	}
 }
 
-// away returns the error for a cluster that answers nothing, or no reads.
-func (db *Database) away(since time.Time, reading bool) error {
+// away returns the error for a cluster that answers nothing, or no reads. refused is the last error that it answered
+// with, after which the question was asked again; nil for none.
+func (db *Database) away(since time.Time, reading bool, refused *error) error {
 	what, advice := "", "whether its machines and coordinators can be reached"
 	if reading {
 		what, advice = " reads, though it gives read versions", "which of its storage servers are missing"
 	}
-	return fmt.Errorf("%w%s (cluster file %s, since %s): see %s, with fdbcli's status",
+	err := fmt.Errorf("%w%s (cluster file %s, since %s): see %s, with fdbcli's status",
 		ErrAway, what, db.clusterFile, since.UTC().Format(time.RFC3339), advice)
+	if refused != nil {
+		err = fmt.Errorf("%w; its last answer: %w", err, *refused)
+	}
+	return err
 }
 
 // leave notes, and logs once, why the cluster is away.
