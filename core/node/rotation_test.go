@@ -72,3 +72,22 @@ func TestJitter(t *testing.T) {
 		}
 	}
 }
+
+// TestSurveyIsBounded: the most that max_jobs and max_churn allow is more than a transaction can read.
+func TestSurveyIsBounded(t *testing.T) {
+	for _, l := range []schedule.Limits{{MaxJobs: 1_000_000}, {MaxJobs: 1, MaxChurn: 1_000_000}} {
+		w := newWorld(t)
+		asked := 0
+		n := w.start("n1", func(c *Config) { c.Limits = l })
+		n.hold = func(q Request) bool {
+			if survey, is := q.(Survey); is {
+				asked = max(asked, survey.First)
+			}
+			return false
+		}
+		w.pass(2 * time.Minute)
+		if asked == 0 || asked > 10_000 {
+			t.Errorf("%+v: %d ready jobs are asked for at once", l, asked)
+		}
+	}
+}

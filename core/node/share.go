@@ -139,12 +139,17 @@ func (n *Node) rotateDue() {
 	n.survey()
 }
 
+// maxSurveyed bounds the ready jobs that a survey reads. A million, as max_jobs and max_churn may be, does not fit into
+// the five seconds of a transaction, so a survey of so many would fail at every attempt, and no run would give way.
+const maxSurveyed = 10_000
+
 // survey asks for the next part of a survey. First is as many ready jobs as can get slots: those that are
 // free, and those of the runs that may give way.
 func (n *Node) survey() {
 	some := n.share.unseen[:min(len(n.share.unseen), n.cfg.Batches.Survey)]
 	n.share.unseen = n.share.unseen[len(some):]
-	n.ask(Survey{First: n.cfg.MaxChurn + max(0, n.cfg.MaxJobs-len(n.runs)), Accounts: some})
+	first := min(n.cfg.MaxChurn+max(0, n.cfg.MaxJobs-len(n.runs)), maxSurveyed)
+	n.ask(Survey{First: first, Accounts: some})
 }
 
 // onSurveyed puts the numbers of a complete survey in force, for all runs at once, and rotates.
