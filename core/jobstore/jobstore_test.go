@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +39,18 @@ func TestDueOfAClockAhead(t *testing.T) {
 	})
 	if moved := promote(); moved != 0 {
 		t.Error("a job that waits for the longest back-off is promoted at once by a clock that is an hour behind")
+	}
+}
+
+// TestEndlessBackoff: where max_backoff_penalty_sec is as long as can be, so that waits double for ever, a job waits.
+func TestEndlessBackoff(t *testing.T) {
+	b := newBench(t)
+	b.s.Config.Backoff.Max = math.MaxInt64 / time.Second * time.Second
+	b.put("r", simple, admin)
+	b.crash(b.accept())
+	var moved int
+	if b.do1(func(tx kv.Tx) (err error) { moved, _, err = b.s.Promote(tx, b.now, 5); return err }); moved != 0 {
+		t.Error("a job that has crashed runs again at once")
 	}
 }
 

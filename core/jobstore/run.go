@@ -188,7 +188,7 @@ func (s *Store) Promote(
 	if err != nil || moved == limit {
 		return moved, next, err
 	}
-	recalled, err := s.Jobs.Recall(tx, now.Add(s.Config.Backoff.Max+wrongClock), limit-moved, without...)
+	recalled, err := s.Jobs.Recall(tx, now.Add(s.Config.Backoff.Max).Add(wrongClock), limit-moved, without...)
 	if err != nil {
 		return moved, next, err
 	}

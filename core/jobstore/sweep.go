@@ -9,14 +9,23 @@ import (
 	"couchrelay/core/kv"
 )
 
-// expireTransient removes up to limit finished jobs of requests whose time to be kept is over. It returns
-// how many rows of the index it looked at. A row that fits no job, which only a damaged store has, goes alone.
+// expireTransient removes up to limit finished jobs of requests whose time to be kept is over, or so far away that
+// only a clock which was ahead can have given it (wrongClock). It returns how many rows of the index it looked at. A
+// row that fits no job, which only a damaged store has, goes alone.
 func (s *Store) expireTransient(tx kv.Tx, now instant.Time, limit int, without ...string) (looked int, err error) {
-	due := s.Keys.Expire.Range()
+	due, ahead := s.Keys.Expire.Range(), s.Keys.Expire.Range()
 	due.End = s.Keys.Expire.Pack(int64(now) + 1)
-	rows, err := tx.GetRange(due, kv.RangeOptions{Limit: limit + len(without)})
-	if err != nil {
-		return 0, err
+	ahead.Begin = s.Keys.Expire.Pack(int64(now.Add(s.Config.TransientMaxAge).Add(wrongClock)))
+	ranges, rows := []kv.Range{due, ahead}, []kv.KeyValue{}
+	tx.Prefetch(nil, ranges)
+	for _, in := range ranges {
+		if most := limit + len(without) - len(rows); most > 0 {
+			some, err := tx.GetRange(in, kv.RangeOptions{Limit: most})
+			if err != nil {
+				return 0, err
+			}
+			rows = append(rows, some...)
+		}
 	}
 	for _, row := range rows {
 		var at int64

@@ -375,3 +375,23 @@ func TestSweepKeepsItsLimit(t *testing.T) {
 		}
 	}
 }
+
+// TestFinishedByAClockAhead: a job of a request that was over on a node whose clock was years ahead is kept for no
+// longer than others once that clock is right.
+func TestFinishedByAClockAhead(t *testing.T) {
+	b := newBench(t)
+	right := b.now
+	b.now = right.Add(10 * 365 * 24 * time.Hour)
+	b.replicate("ann")
+	b.complete(b.accept())
+	b.now = right
+	b.replicate("bob")
+	b.complete(b.accept())
+	for days, left := range []int64{1, 0} {
+		b.now = right.Add(time.Duration(days) * b.s.Config.TransientMaxAge)
+		b.do1(func(tx kv.Tx) error { _, err := b.s.Sweep(tx, b.now, 9, 9); return err })
+		if n := get(b, func(tx kv.Tx) (jobs.Counts, error) { return b.s.Jobs.Counts(tx) }).Finished; n != left {
+			t.Errorf("after %d days %d are left, want %d", days, n, left)
+		}
+	}
+}
