@@ -10,14 +10,34 @@ import (
 )
 
 // AfterApply is kong's. It refuses what is empty, no seeds and no jobs: a script whose variable is not set would play
-// other worlds than it means, and find that nothing is wrong with these.
+// other worlds than it means, and find that nothing is wrong with these. And it refuses what would be ignored.
 func (c *commands) AfterApply(ctx *kong.Context) error {
-	return arguments.Check(ctx, func(v *kong.Value) error {
+	given := map[string]bool{}
+	err := arguments.Check(ctx, func(v *kong.Value) error {
+		given[v.Name] = true
 		if (v.Name == "seeds" || v.Name == "jobs") && v.Target.IsZero() {
 			return fmt.Errorf("--%s 0: must be 1 or more", v.Name)
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	for _, i := range idle {
+		if given[i.flag] && given[i.beside] && (i.command == "" || i.command == ctx.Selected().Name) {
+			return fmt.Errorf("--%s means nothing here: %s", i.flag, i.because)
+		}
+	}
+	return nil
+}
+
+// idle are flags that mean nothing beside another one, or beside a file, in a command, or in any that has both.
+var idle = []struct{ command, flag, beside, because string }{
+	{"", "profile", "file", "the scenario tells how large its world is"},
+	{"replay", "grep", "timeline", "a picture shows the whole run"},
+	{"replay", "profile", "log", "a log is played as it was recorded"},
+	{"lint", "startup", "workload", "the workload has start-up times"},
+	{"workload", "seed", "file", "a file has its jobs whatever the seed"},
 }
 
 // Validate is kong's.

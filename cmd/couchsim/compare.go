@@ -318,52 +318,67 @@ func (c *compareCommand) front(out io.Writer, r *sweep.Results) error {
 	if err != nil {
 		return fmt.Errorf("--pareto %w", err)
 	}
-	rows := [][]string{append([]string{"point", "settings"}, c.Pareto...)}
+	heading, rows := append([]string{"point", "settings"}, c.Pareto...), [][]any(nil)
 	for _, s := range front {
-		row := []string{strconv.Itoa(s.Point), settingsOf(r, s.Point)}
+		row := []any{s.Point, settingsOf(r, s.Point)}
 		for _, name := range c.Pareto {
-			row = append(row, short(s.Metrics[name].Mean))
+			row = append(row, s.Metrics[name].Mean)
 		}
 		rows = append(rows, row)
 	}
-	return c.table(out, rows)
+	return c.table(out, heading, rows)
 }
 
 // effects shows what the axes do.
 func (c *compareCommand) effects(out io.Writer, r *sweep.Results) error {
-	rows := [][]string{{"metric", "axis", "from", "to", "change", "pairs", "rank correlation"}}
+	heading := []string{"metric", "axis", "from", "to", "change", "pairs", "rank correlation"}
+	var rows [][]any
 	for _, metric := range c.Sensitivity {
 		list, err := r.Sensitivity(metric)
 		if err != nil {
 			return fmt.Errorf("--sensitivity %w", err)
 		}
 		for _, e := range list {
-			rows = append(rows, []string{metric, e.Axis, e.From, e.To, short(e.Change), strconv.Itoa(e.Pairs),
-				short(e.Rank)})
+			rows = append(rows, []any{metric, e.Axis, e.From, e.To, e.Change, e.Pairs, e.Rank})
 		}
 	}
-	return c.table(out, rows)
+	return c.table(out, heading, rows)
 }
 
-// table writes rows, of which the first is the heading.
-func (c *compareCommand) table(out io.Writer, rows [][]string) error {
-	switch c.Format {
-	case "csv":
-		return csv.NewWriter(out).WriteAll(rows)
-	case "json":
-		var all []map[string]string
-		for _, row := range rows[1:] {
-			m := map[string]string{}
+// table writes rows below a heading: numbers with four digits for people, and with all for programs.
+func (c *compareCommand) table(out io.Writer, heading []string, rows [][]any) error {
+	if c.Format == "json" {
+		all := []map[string]any{}
+		for _, row := range rows {
+			m := map[string]any{}
 			for i, cell := range row {
-				m[rows[0][i]] = cell
+				m[heading[i]] = cell
 			}
 			all = append(all, m)
 		}
 		return json.NewEncoder(out).Encode(all)
 	}
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	digits := short
+	if c.Format == "csv" {
+		digits = full
+	}
+	texts := [][]string{heading}
 	for _, row := range rows {
-		fmt.Fprintln(t, strings.Join(row, "\t"))
+		var text []string
+		for _, cell := range row {
+			if n, is := cell.(sweep.Number); is {
+				cell = digits(n)
+			}
+			text = append(text, fmt.Sprint(cell))
+		}
+		texts = append(texts, text)
+	}
+	if c.Format == "csv" {
+		return csv.NewWriter(out).WriteAll(texts)
+	}
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, text := range texts {
+		fmt.Fprintln(t, strings.Join(text, "\t"))
 	}
 	return t.Flush()
 }

@@ -58,6 +58,15 @@ func collectRarely() (ballast []byte) {
 	return make([]byte, 64<<20)
 }
 
+// newParser reads command lines into c. It calls exit after a mistake, and after help.
+func newParser(c *commands, exit func(status int)) *kong.Kong {
+	return kong.Must(c, kong.Name("couchsim"), kong.UsageOnError(),
+		kong.Exit(func(status int) { exit(min(status, 1)) }), // kong has others
+		kong.Description("Simulations of couchrelay. Exit status: 0 when all invariants held, 2 when one of safety "+
+			"broke (S, B, P), 3 when only liveness did (L), 130 when none broke before a signal ended it, "+
+			"1 for everything else."))
+}
+
 func main() {
 	defer runtime.KeepAlive(collectRarely())
 	var c commands
@@ -65,11 +74,12 @@ func main() {
 	if len(args) == 1 && args[0] == "--version" { // as other programs have it
 		args = []string{"version"}
 	}
-	parser := kong.Must(&c, kong.Name("couchsim"), kong.UsageOnError(), kong.Description(
-		"Simulations of couchrelay. Exit status: 0 when all invariants held, 2 when one of safety broke (S, B, P), "+
-			"3 when only liveness did (L), 130 when none broke before a signal ended it, 1 for everything else."))
+	parser := newParser(&c, os.Exit)
 	ctx, err := parser.Parse(args)
-	parser.FatalIfErrorf(err)
+	if err != nil {
+		parser.Stdout = parser.Stderr // another program may read what a command prints
+		parser.FatalIfErrorf(err)
+	}
 	err = ctx.Run()
 	if code, is := errors.AsType[status](err); is {
 		os.Exit(int(code))

@@ -83,6 +83,9 @@ func (c *sweepCommand) Run() error {
 
 // play plays a plan, with a bar, and writes no files if there is no name for them.
 func (c *sweepCommand) play(p *sweep.Plan, out string) (*sweep.Results, error) {
+	if out != "" && filepath.Ext(out) != ".jsonl" { // by which other commands know results
+		return nil, fmt.Errorf("--out %s: must end in .jsonl", out)
+	}
 	ctx, stop := interruptible()
 	defer stop()
 	done := showProgress(os.Stderr)

@@ -155,6 +155,46 @@ func TestFrontAndEffects(t *testing.T) {
 	}
 }
 
+// TestFrontForPrograms: as CSV and JSON the numbers of fronts and effects are those of the results, with all digits.
+func TestFrontForPrograms(t *testing.T) {
+	_, results := swept(t)
+	r, err := sweep.Open(results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	show := func(c compareCommand) string {
+		c.File = results
+		var out strings.Builder
+		if err := c.ofResults(&out); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	const metric = "utilisation"
+	var front []map[string]any
+	text := show(compareCommand{Pareto: []string{metric}, Format: "json"})
+	if err := json.Unmarshal([]byte(text), &front); err != nil || len(front) != 1 {
+		t.Fatal(err, text)
+	}
+	point, _ := front[0]["point"].(float64)
+	best := float64(max(r.Summaries[0].Metrics[metric].Mean, r.Summaries[1].Metrics[metric].Mean))
+	if point < 1 || front[0][metric] != best {
+		t.Errorf("the best mean is %v: %s", best, text)
+	}
+	text = show(compareCommand{Pareto: []string{metric}, Format: "csv"})
+	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil || len(rows) != 2 || rows[1][2] != full(sweep.Number(best)) {
+		t.Errorf("the best mean is %v: %v %v", best, rows, err)
+	}
+	var effects []map[string]any
+	text = show(compareCommand{Sensitivity: []string{metric}, Format: "json"})
+	change := float64(r.Summaries[1].Metrics[metric].Mean - r.Summaries[0].Metrics[metric].Mean)
+	if err := json.Unmarshal([]byte(text), &effects); err != nil || effects[0]["change"] != change ||
+		effects[0]["pairs"] != 1.0 {
+		t.Errorf("%v; the change is %v: %s", err, change, text)
+	}
+}
+
 // An experiment is compared with itself under other settings; what it sweeps is left out.
 func TestCompareExperiment(t *testing.T) {
 	swept(t)
@@ -186,6 +226,7 @@ func TestRefusedComparisons(t *testing.T) {
 			Metrics: []string{"q*"}},
 		"--pareto q: no such metric; known are": {File: results, Pareto: []string{"q"}},
 		"--sensitivity q: no such metric":       {File: results, Sensitivity: []string{"q"}},
+		"--out x.csv: must end in .jsonl":       {File: "tiny.ini", Set: []string{"nodes=1"}, Out: "x.csv"},
 		"open none.jsonl":                       {File: "none.jsonl"},
 		"open none.ini":                         {File: "none.ini", Set: []string{"nodes=1"}},
 	} {

@@ -100,8 +100,10 @@ func (c *whatIfCommand) check() (sweep.Point, error) {
 		return nil, fmt.Errorf("--nodes %d: must be from 1 to 1000", c.Nodes)
 	case c.Seeds < 1 || c.Seeds > 1000:
 		return nil, fmt.Errorf("--seeds %d: must be from 1 to 1000", c.Seeds)
-	case c.Duration < 0:
-		return nil, fmt.Errorf("--duration %s: must not be negative", c.Duration)
+	case c.Duration != 0 && c.Duration < time.Second:
+		return nil, fmt.Errorf("--duration %s: must be 1s or more", c.Duration)
+	case c.Watch != 0 && !strings.Contains(c.From, "://"):
+		return nil, errors.New("--watch is for a server")
 	}
 	return change, nil
 }

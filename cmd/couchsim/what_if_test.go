@@ -85,7 +85,9 @@ func TestWhatIfMistakes(t *testing.T) {
 		"--set workload/jobs: must be a key of [replicator]": asked("workload/jobs=5"),
 		"--nodes 0: must be from 1":                          with(func(c *whatIfCommand) { c.Nodes = 0 }),
 		"--seeds 0: must be from 1":                          with(func(c *whatIfCommand) { c.Seeds = 0 }),
-		"--duration -1ns: must not be negative":              with(func(c *whatIfCommand) { c.Duration = -1 }),
+		"--duration -1ns: must be 1s or more":                with(func(c *whatIfCommand) { c.Duration = -1 }),
+		"--duration 1ms: must be 1s or more":                 with(func(c *whatIfCommand) { c.Duration = 1e6 }),
+		"--watch is for a server":                            with(func(c *whatIfCommand) { c.Watch = time.Minute }),
 		"neither the address of a server":                    with(func(c *whatIfCommand) { c.From = "nowhere" }),
 		"line 1: neither [section]":                          with(func(c *whatIfCommand) { c.Config = bad }),
 	} {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
@@ -52,11 +53,11 @@ func (c *workloadCommand) workload() (*workload.Workload, error) {
 	if (c.File == "") == (len(c.Set) == 0) {
 		return nil, fmt.Errorf("either a FILE or --set KEY=VALUE is needed; --keys lists the keys")
 	}
+	if c.Gaps && filepath.Ext(c.File) != ".swf" {
+		return nil, fmt.Errorf("--gaps is for a FILE of SWF (.swf)")
+	}
 	if c.File != "" {
 		return workload.ReadFile(c.File, c.Gaps)
-	}
-	if c.Gaps {
-		return nil, fmt.Errorf("--gaps is for a FILE")
 	}
 	var recipe workload.Recipe
 	set := map[string]bool{}

@@ -39,7 +39,8 @@ func TestWorkloadErrors(t *testing.T) {
 		{workloadCommand{Set: []string{"jobs"}}, "--set jobs: must be KEY=VALUE"},
 		{workloadCommand{Set: []string{"jobs=x"}}, "--set jobs=x: [workload] jobs = x: must be whole numbers"},
 		{workloadCommand{Set: []string{"jobs=1", "jobs = 2"}}, "--set jobs = 2: jobs is there twice"},
-		{workloadCommand{Set: []string{"jobs=1"}, Gaps: true}, "--gaps is for a FILE"},
+		{workloadCommand{Set: []string{"jobs=1"}, Gaps: true}, "--gaps is for a FILE of SWF"},
+		{workloadCommand{File: "a.jsonl", Gaps: true}, "--gaps is for a FILE of SWF"},
 		{workloadCommand{Set: []string{"jobs=1"}, Out: "a.txt"}, "--out a.txt: must end in .jsonl or .swf"},
 		{workloadCommand{File: "none.jsonl"}, "workload none.jsonl: open none.jsonl: no such file"},
 	} {
