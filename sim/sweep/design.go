@@ -299,12 +299,17 @@ func secondsOf(unit string) float64 {
 // digits are what values of ranges keep, so that processors whose logarithms differ in their last digits agree.
 const digits = 6
 
-// at returns the value at a part of the range, from 0 to 1.
-func (s *scale) at(u float64) string {
-	x := s.low + u*(s.high-s.low)
+// between is the number at a part of the range, from 0 to 1.
+func (s *scale) between(u float64) float64 {
 	if s.log {
-		x = s.low * math.Exp(u*math.Log(s.high/s.low))
+		return s.low * math.Exp(u*math.Log(s.high/s.low))
 	}
+	return s.low + u*(s.high-s.low)
+}
+
+// at returns the value at a part of the range, from 0 to 1, with both ends.
+func (s *scale) at(u float64) string {
+	x := s.between(u)
 	if s.whole {
 		x = math.Round(x)
 	} else {
@@ -313,12 +318,23 @@ func (s *scale) at(u float64) string {
 	return strconv.FormatFloat(min(max(x, s.low), s.high), 'f', -1, 64) + s.unit
 }
 
+// drawn returns the value at a part of the range, from 0 to 1, without 1. A whole number stands for all up to the next,
+// so that those at the ends have parts as large as the others.
+func (s *scale) drawn(u float64) string {
+	if !s.whole {
+		return s.at(u)
+	}
+	wider := scale{low: s.low, high: s.high + 1, log: s.log}
+	x := math.Floor(wider.between(u) * (1 + 1e-12)) // 4 is 4, however it was rounded
+	return strconv.FormatFloat(min(max(x, s.low), s.high), 'f', -1, 64) + s.unit
+}
+
 // at returns the value at a part of the axis, from 0 to 1, without 1.
 func (a *Axis) at(u float64) string {
 	if len(a.Values) > 0 {
 		return a.Values[int(u*float64(len(a.Values)))]
 	}
-	return a.scale.at(u)
+	return a.scale.drawn(u)
 }
 
 // some returns values that show whether the key accepts all of them: those of a list, or the ends.

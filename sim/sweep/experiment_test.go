@@ -346,6 +346,31 @@ func TestDrawnValues(t *testing.T) {
 	}
 }
 
+// TestDrawnWholeNumbers: of a range of whole numbers all are drawn alike, those at its ends too.
+func TestDrawnWholeNumbers(t *testing.T) {
+	for text, want := range map[string]string{
+		"1..3":      "1 1 1 2 2 2 3 3 3",
+		"1..7 log":  "1 1 1 2 2 3 4 5 7", // ratios of 8^(1/9) from the middle of the first ninth on
+		"1m..3m":    "1m 1m 1m 2m 2m 2m 3m 3m 3m",
+		"0.0..0.9":  "0.05 0.15 0.25 0.35 0.45 0.55 0.65 0.75 0.85",
+		"-4..4":     "-4 -3 -2 -1 0 1 2 3 4",
+		"60s..2m":   "63s 70s 76s 83s 90s 97s 104s 110s 117s",
+		"250ms..1s": "291ms 375ms 458ms 542ms 625ms 708ms 792ms 875ms 959ms",
+	} {
+		a, err := parseAxis(Key{replicator, "x"}, text)
+		if err != nil {
+			t.Fatal(text, err)
+		}
+		var got []string
+		for i := range 9 {
+			got = append(got, a.at((float64(i)+0.5)/9))
+		}
+		if s := strings.Join(got, " "); s != want {
+			t.Errorf("%s: %s, want %s", text, s, want)
+		}
+	}
+}
+
 func TestRanges(t *testing.T) {
 	for text, want := range map[string]string{
 		"1..32 log 6":            "1 2 4 8 16 32",
