@@ -295,6 +295,7 @@ func (s *server) documents(ctx context.Context) {
 			var page struct {
 				Total int `json:"total_rows"`
 				Docs  []struct {
+					DocID string    `json:"doc_id"`
 					State string    `json:"state"`
 					Info  *infoView `json:"info"`
 				} `json:"docs"`
@@ -308,9 +309,17 @@ func (s *server) documents(ctx context.Context) {
 			}
 			total, read = page.Total, read+len(page.Docs)
 			for _, d := range page.Docs {
+				size := 0.0
+				if d.State == string(jobstore.Completed) && d.Info != nil {
+					size = d.Info.done()
+				}
+				if j := s.jobs[database+"/"+d.DocID]; j != nil { // it may have ended since the first look
+					j.size = max(0, size-j.looks[0].done)
+					continue
+				}
 				states[d.State]++
-				if d.State == string(jobstore.Completed) && d.Info != nil && d.Info.done() > 0 {
-					s.sizes = append(s.sizes, d.Info.done())
+				if size > 0 {
+					s.sizes = append(s.sizes, size)
 				}
 			}
 		}

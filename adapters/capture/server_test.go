@@ -212,6 +212,26 @@ func TestServerOfCouchDB(t *testing.T) {
 	}
 }
 
+// TestEndedBetweenLooks: a one-shot that has completed by the second look is a part of the workload, with its size, and
+// none of the documents that are not.
+func TestEndedBetweenLooks(t *testing.T) {
+	c := newCouch(t)
+	c.jobs = func(look int) []string {
+		return []string{row(`"_replicator"`, `"once"`, `"aa"`, "http://a.example/db/", "null", 100, "null")}[:2-look]
+	}
+	c.docs = []string{
+		`{"doc_id":"once","state":"completed","info":{"revisions_checked":40}}`,
+		`{"doc_id":"long-ago","state":"completed","info":{"revisions_checked":70}}`,
+	}
+	got := c.watched(t)
+	if j := byID(t, got)["_replicator/once"]; j.Backlog != 40 {
+		t.Errorf("%+v", j)
+	}
+	if notes := strings.Join(got.Notes, "\n"); !strings.Contains(notes, "states completed (1)") {
+		t.Errorf("notes: %s", notes)
+	}
+}
+
 // TestParkedAndWeighted: jobs that want no slot are left out, and noted; one that waits for a replication is not taken
 // for the job that runs it. Weights are kept.
 func TestParkedAndWeighted(t *testing.T) {
