@@ -352,7 +352,8 @@ func (b *builder) replicator() []Setting {
 	var list []Setting
 	for _, key := range config.Replicator {
 		value, is := b.settings[key.Name]
-		if !is || slices.Contains(ofThisMachine, key.Name) {
+		_, twice := b.settings[config.SecondNames[key.Name]] // a change of the first would have no effect
+		if !is || twice || slices.Contains(ofThisMachine, key.Name) {
 			continue
 		}
 		scratch := config.Default()

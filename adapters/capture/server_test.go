@@ -159,8 +159,8 @@ func TestServerOfCouchDB(t *testing.T) {
 		`{"state":"completed","info":{"revisions_checked":40,"missing_revisions_found":31,"docs_written":30,
 			"doc_write_failures":1}}`,
 		`{"state":"failed","info":{"error":"x"}}`}
-	c.config["/_node/_local/_config/replicator"] = `{"max_jobs":"300","interval":"60000",
-		"password":"hush","update_docs":"true"}`
+	c.config["/_node/_local/_config/replicator"] = `{"max_jobs":"300","interval":"60000","interval_sec":"60",
+		"health_threshold_sec":"90","password":"hush","update_docs":"true"}`
 	c.config["/_node/_local/_config/replicator.shares"] = `{"_replicator":"200"}`
 	got := c.watched(t)
 	jobs := byID(t, got)
@@ -191,7 +191,8 @@ func TestServerOfCouchDB(t *testing.T) {
 	if a := got.Workload.Accounts[live.Account]; a.Shares != 200 {
 		t.Errorf("%+v", a)
 	}
-	const ini = "[replicator]\nmax_jobs = 300\ninterval = 60000\n[replicator.shares]\n_replicator = 200\n"
+	const ini = "[replicator]\nmax_jobs = 300\ninterval = 60000\nhealth_threshold_sec = 90\n" +
+		"[replicator.shares]\n_replicator = 200\n"
 	if got.INI() != ini {
 		t.Errorf("settings: %s", got.INI())
 	}

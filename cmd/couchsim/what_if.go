@@ -222,7 +222,7 @@ func (c *whatIfCommand) experiment(dir string, before, after whatIf) (path strin
 // mostShares is of how many accounts each share is shown.
 const mostShares = 20
 
-// text is the experiment.
+// text is the experiment. A setting has its first name: the second one would undo an edit of that.
 func (w *whatIf) text(warm, until time.Duration, seeds int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# A service as it was found.\nduration = %s\nwarm-up = %s\n", until.Round(time.Second),
@@ -235,7 +235,8 @@ func (w *whatIf) text(warm, until time.Duration, seeds int) string {
 	byDefault := coreconfig.Default()
 	for _, k := range coreconfig.Replicator {
 		key := sweep.Key{Section: "replicator", Name: k.Name}
-		if value := k.Get(&w.settings); value != k.Get(&byDefault) && !key.Idle() { // passwords are not told, for one
+		_, second := coreconfig.SecondNames[k.Name]
+		if value := k.Get(&w.settings); value != k.Get(&byDefault) && !second && !key.Idle() { // no passwords, for one
 			fmt.Fprintf(&b, "%s = %s\n", k.Name, value)
 		}
 	}

@@ -34,7 +34,7 @@ func small(t *testing.T) string {
 // on the other. What is kept can be compared again.
 func TestWhatIf(t *testing.T) {
 	keep := filepath.Join(t.TempDir(), "new")
-	settings := "max_jobs = 10\nmax_churn = 1\n[replicator.shares]\n_replicator = 50\n"
+	settings := "max_jobs = 10\nmax_churn = 1\nmin_backoff_penalty_sec = 40s\n[replicator.shares]\n_replicator = 50\n"
 	const endpoints = "[replicator]\npassword = of a key file\nworker_batch_size = 9\n"
 	c := whatIfCommand{
 		From: small(t), Config: lintFile(t, endpoints+settings), Keep: keep,

@@ -159,6 +159,13 @@ func TestTwoNames(t *testing.T) {
 	if found < 2 {
 		t.Errorf("there are %d such settings", found)
 	}
+	for _, k := range Replicator {
+		says, second := strings.CutPrefix(k.Says, "The same setting as ")
+		first, has := SecondNames[k.Name]
+		if has != second || has && !strings.HasPrefix(says, first+",") {
+			t.Errorf("%s is the second name of %q: %s", k.Name, first, k.Says)
+		}
+	}
 }
 
 // TestStatedBounds: a number is taken from the least to the most that the manual says, and none beyond.

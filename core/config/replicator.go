@@ -46,6 +46,12 @@ func Default() Settings {
 // Replicator lists the keys of [replicator].
 var Replicator = slices.Concat(jobKeys, replicationKeys, clientKeys, tlsKeys)
 
+// SecondNames has keys of [replicator] that set what another key sets. Of both in a file the later one counts.
+var SecondNames = map[string]string{
+	"interval_sec": "interval", "health_threshold_sec": "health_threshold", "accept_jitter": "startup_jitter",
+	"min_backoff_penalty": "min_backoff_penalty_sec", "max_backoff_penalty": "max_backoff_penalty_sec",
+}
+
 // jobKeys are about when jobs run, and on which node.
 var jobKeys = Section[Settings]{
 	{"max_jobs", "How many jobs this node runs at once.",
