@@ -27,7 +27,8 @@ func Log(in io.Reader, keepNames bool) (*Capture, error) {
 	if cut {
 		l.note("the log has no end: its process was killed, or it was full")
 	}
-	l.note("a log tells of the jobs that its node ran; shares, the policy and jobs that only waited are not in it")
+	l.note("a log tells of the jobs that its node ran; shares, the policy, pauses, holds and jobs that only waited " +
+		"are not in it")
 	for _, r := range l.runs {
 		r.ran += l.last - r.began
 	}

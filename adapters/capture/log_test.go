@@ -75,7 +75,9 @@ func TestLog(t *testing.T) {
 		"[replicator]\nmax_jobs = 500\nmax_churn = 20\ninterval = 1m\n") || strings.Contains(ini, "shares") {
 		t.Errorf("settings: %s", ini)
 	}
-	if !slices.ContainsFunc(c.Notes, func(s string) bool { return strings.HasPrefix(s, "a log tells of the jobs") }) {
+	if !slices.ContainsFunc(c.Notes, func(s string) bool {
+		return strings.HasPrefix(s, "a log tells of the jobs") && strings.Contains(s, "pauses, holds")
+	}) {
 		t.Errorf("notes: %q", c.Notes)
 	}
 	half, err := Log(bytes.NewReader(recorded(t)[:60_000]), false)

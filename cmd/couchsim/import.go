@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -39,6 +40,9 @@ func (c *importCommand) Run() error {
 	if !workload.IsFile(c.Out) {
 		return fmt.Errorf("--out %s: must end in .jsonl or .swf", c.Out)
 	}
+	if dir, err := os.Stat(filepath.Dir(c.Out)); err != nil || !dir.IsDir() { // before a watch, which takes a while
+		return fmt.Errorf("--out %s: there is no directory %s", c.Out, filepath.Dir(c.Out))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	got, err := c.capture(ctx)
@@ -65,6 +69,9 @@ func (c *importCommand) Run() error {
 
 // capture looks at the server, or reads the log.
 func (c *importCommand) capture(ctx context.Context) (*capture.Capture, error) {
+	if c.Watch < 0 {
+		return nil, fmt.Errorf("--watch %s: must not be negative", c.Watch)
+	}
 	if strings.Contains(c.From, "://") {
 		return capture.Server(ctx, c.From, capture.Options{Names: c.Names, Watch: c.Watch})
 	}

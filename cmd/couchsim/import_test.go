@@ -60,6 +60,8 @@ func TestImportErrors(t *testing.T) {
 		{importCommand{From: "couch:5984", Out: "x.swf"},
 			"couch:5984 is neither the address of a server (http://HOST:PORT) nor"},
 		{importCommand{From: noLog, Out: "x.swf", Watch: time.Second}, "--watch is for a server"},
+		{importCommand{From: "http://h", Out: "x.swf", Watch: -time.Second}, "--watch -1s: must not be negative"},
+		{importCommand{From: "http://h", Out: "none/x.swf"}, "--out none/x.swf: there is no directory none"},
 		{importCommand{From: noLog, Out: "x.swf"},
 			noLog + ": not a readable event log: line 1 does not begin with a checksum"},
 		{importCommand{From: "http://", Out: "x.swf"}, "the address of a server must be"},
