@@ -137,11 +137,12 @@ func (l *limit) parse(s string) (err error) {
 	if s == "" {
 		return nil
 	}
-	if l.event, err = strconv.ParseUint(s, 10, 64); err == nil {
+	if l.event, err = strconv.ParseUint(s, 10, 64); err == nil && l.event > 0 {
 		return nil
 	}
 	if l.after, err = time.ParseDuration(s); err != nil || l.after <= 0 {
-		return fmt.Errorf("--until %s: must be the number of an event, or a time after the beginning such as 12m", s)
+		return fmt.Errorf("--until %s: must be the number of an event, from 1, or a time after the beginning such as "+
+			"12m", s)
 	}
 	return nil
 }
