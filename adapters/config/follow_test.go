@@ -21,7 +21,7 @@ func TestFollow(t *testing.T) {
 		d.Connect.Source.Credentials.Password.Reveal() != "s3cret" || d.Connect.WinningRevsOnly {
 		t.Errorf("%+v", d)
 	}
-	if d := list[1]; d.ID() != "couch/a/b+c/_replicator" || d.URL != "https://couch:6984/a%2Fb+c/" {
+	if d := list[1]; d.ID() != "couch/a/b+c/_replicator" || d.URL != "https://couch:6984/a%2Fb%2Bc/" {
 		t.Errorf("%+v", d)
 	}
 	if d := list[2]; d.ID() != "other/_replicator/_replicator" || !d.Trusted ||

@@ -209,5 +209,5 @@ func effect(row coreconfig.Row) string {
 var otherValues = []string{
 	"true", "false", "7", "300", "10000", "2000000", "90s", "0.25", "debug", "json", "warn", "lax", "nbf", "sha",
 	"default", "off", "tlsv1.3", "x25519", "ECDHE-RSA-AES128-GCM-SHA256", "couch_replicator_auth_session",
-	"a:1:b:2", "{}", "[{nodelay, true}]", "http://couch:5984", "some/name", "10.0.0.0/8",
+	"a:1:b:2", "{}", "[{nodelay, true}]", "http://couch:5984", "some/name", "10.0.0.0/8", "http", "nodelay",
 }

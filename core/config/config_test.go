@@ -103,7 +103,7 @@ func TestRows(t *testing.T) {
 // is one of the units that the key's name says.
 func TestEachKeySetsItsOwn(t *testing.T) {
 	values := []string{"150", "30", "3", "0.25", "true", "false", "fifo", "[{sndbuf, 65536}]", "/a",
-		string(session.Cookie), "a.test", "a.test:443:b.test:80", "off", "2000000"}
+		string(session.Cookie), "a.test", "a.test:443:b.test:80", "off", "2000000", "http", "nodelay"}
 	byDefault := Default()
 	for _, k := range Replicator {
 		if slices.Contains(fixed, k.Name) {
@@ -259,6 +259,9 @@ func TestBounds(t *testing.T) {
 		{"activity_timeout_sec", "2", "1"}, {"stop_timeout_sec", "1", "0"}, {"stall_timeout_sec", "60", "59"},
 		{"stall_timeout_sec", "0", "1"}, {"interval", "100", "99"},
 		{"min_run_time_sec", "0", "-1"}, {"min_run_time_sec", "9223372036", "18446744074"},
+		{"min_run_time_sec", "1", "-18446744072"},
+		{"valid_endpoint_protocols", "https", "htps"}, {"valid_endpoint_protocols", "http,https", ""},
+		{"valid_proxy_protocols", "socks5", "http, socks"}, {"valid_socket_options", "nodelay", "no_delay"},
 		{"auth_plugins", "couch_replicator_auth_noop,couch_replicator_auth_session", "noop"},
 		{"auth_plugins", "couch_replicator_auth_noop", "couch_replicator_auth_noop,couch_replicator_auth_noop"},
 		{"endpoint_allow", "*.a.test, 10.0.0.0/8", "a/b"}, {"endpoint_deny", "[fd00::1]:80", ""},

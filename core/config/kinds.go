@@ -199,7 +199,7 @@ func Duration[C any](field func(*C) *time.Duration, unit time.Duration, least in
 		Set: func(c *C, v string) error {
 			d, err := time.ParseDuration(v)
 			if n, plain := strconv.ParseInt(v, 10, 64); plain == nil {
-				if n > math.MaxInt64/int64(unit) {
+				if most := math.MaxInt64 / int64(unit); n > most || n < -most {
 					n = -1
 				}
 				d, err = time.Duration(n)*unit, nil
@@ -225,17 +225,19 @@ func Short(d time.Duration) string {
 	return s
 }
 
-// List takes words with commas between them.
-func List[C any](field func(*C) *[]string) Kind[C] {
+// Some takes words with commas between them, each of which is allowed, and at least one.
+func Some[C any](field func(*C) *[]string, allowed ...string) Kind[C] {
+	takes := "some of " + strings.Join(allowed, ", ") + ", with commas between them"
 	return Kind[C]{
-		Takes: "words with commas between them",
+		Takes: takes,
 		Get:   func(c *C) string { return strings.Join(*field(c), ", ") },
 		Set: func(c *C, v string) error {
 			var items []string
 			for item := range strings.SplitSeq(v, ",") {
-				if item = strings.TrimSpace(item); item != "" {
-					items = append(items, item)
+				if item = strings.TrimSpace(item); !slices.Contains(allowed, item) {
+					return must(takes)
 				}
+				items = append(items, item)
 			}
 			*field(c) = items
 			return nil

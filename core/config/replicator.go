@@ -149,11 +149,17 @@ var replicationKeys = Section[Settings]{
 	{"socket_options", "TCP options of connections to endpoints; buffer sizes are bytes.",
 		socketOptions},
 	{"valid_socket_options", "The socket options that a replication document may set.",
-		List(func(s *Settings) *[]string { return &parse(s).ValidSocketOptions })},
+		known(func(c *spec.Config) *[]string { return &c.ValidSocketOptions })},
 	{"valid_endpoint_protocols", "The URL schemes that an endpoint may have.",
-		List(func(s *Settings) *[]string { return &parse(s).EndpointProtocols })},
+		known(func(c *spec.Config) *[]string { return &c.EndpointProtocols })},
 	{"valid_proxy_protocols", "The URL schemes that a proxy may have.",
-		List(func(s *Settings) *[]string { return &parse(s).ProxyProtocols })},
+		known(func(c *spec.Config) *[]string { return &c.ProxyProtocols })},
+}
+
+// known takes some of the words that a setting has by default: those that mean anything here.
+func known(field func(*spec.Config) *[]string) Kind[Settings] {
+	byDefault := spec.DefaultConfig()
+	return Some(func(s *Settings) *[]string { return field(parse(s)) }, *field(&byDefault)...)
 }
 
 func seconds(field func(*Settings) *time.Duration, least int64) Kind[Settings] {
