@@ -3,6 +3,7 @@ package mango
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -37,15 +38,46 @@ func compareMembers(a, b ejson.Member) int {
 	return cmp.Or(compareStrings(a.Name, b.Name), Compare(a.Value, b.Value))
 }
 
-// identical reports whether two values are equal by Erlang's =:=, for which 1 and 1.0 differ.
-func identical(a, b ejson.Value) bool {
-	return a.Kind == b.Kind && a.IsInteger() == b.IsInteger() &&
-		(a.Kind != ejson.Number || compareNumbers(a.Text, b.Text) == 0) &&
-		(a.Kind != ejson.String || a.Text == b.Text) &&
-		slices.EqualFunc(a.Elems, b.Elems, identical) &&
-		slices.EqualFunc(a.Members, b.Members, func(x, y ejson.Member) bool {
-			return x.Name == y.Name && identical(x.Value, y.Value)
-		})
+// keysOf returns the keys of values.
+func keysOf(values []ejson.Value, exact bool) map[string]bool {
+	keys := make(map[string]bool, len(values))
+	for _, v := range values {
+		keys[string(appendKey(nil, v, exact))] = true
+	}
+	return keys
+}
+
+// appendKey writes a text that two values have alike if they compare as equal; or, if exact, if they are equal by
+// Erlang's =:=, for which 1 and 1.0 differ.
+func appendKey(dst []byte, v ejson.Value, exact bool) []byte {
+	switch v.Kind {
+	case ejson.Number:
+		if d := parseDecimal(v.Text); d.digits == "" {
+			dst = append(dst, '0')
+		} else {
+			dst = append(strconv.AppendInt(dst, int64(d.sign()), 10), '.')
+			dst = strconv.AppendInt(append(append(dst, d.digits...), 'e'), int64(d.exponent), 10)
+		}
+		if exact && v.IsInteger() {
+			dst = append(dst, 'i')
+		}
+	case ejson.Array:
+		dst = append(dst, '[')
+		for _, e := range v.Elems {
+			dst = append(appendKey(dst, e, exact), ',')
+		}
+		dst = append(dst, ']')
+	case ejson.Object:
+		dst = append(dst, '{')
+		for _, m := range v.Members {
+			dst = append(ejson.Value{Kind: ejson.String, Text: m.Name}.Append(dst), ':')
+			dst = append(appendKey(dst, m.Value, exact), ',')
+		}
+		dst = append(dst, '}')
+	default:
+		dst = v.Append(dst)
+	}
+	return dst
 }
 
 // ascii has the characters in the order of ICU's root collation (CLDR 48), lower case for both cases. Control

@@ -44,7 +44,7 @@ func Compile(raw []byte) (*Selector, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := compileRegexes(root); err != nil {
+	if err := prepare(root); err != nil {
 		return nil, err
 	}
 	return &Selector{root}, nil
@@ -87,7 +87,8 @@ func parse(raw []byte) (*node, error) {
 	return root, nil
 }
 
-func compileRegexes(n *node) (err error) {
+// prepare makes what matching needs of operands.
+func prepare(n *node) (err error) {
 	if n == nil {
 		return nil
 	}
@@ -96,8 +97,11 @@ func compileRegexes(n *node) (err error) {
 			return &Error{"not_supported", "Unsupported $regex, it must be one that RE2 knows: " + err.Error()}
 		}
 	}
+	if n.op == opIn || n.op == opNin || n.op == opAll {
+		n.keys = keysOf(n.arg.Elems, n.op == opAll)
+	}
 	for _, child := range n.children {
-		if err := compileRegexes(child); err != nil {
+		if err := prepare(child); err != nil {
 			return err
 		}
 	}

@@ -138,13 +138,21 @@ func TestCollation(t *testing.T) {
 			if got := Compare(value(t, a), value(t, b)); sign(got) != sign(i-j) {
 				t.Errorf("Compare(%s, %s) = %d", a, b, got)
 			}
+			for _, exact := range []bool{false, true} {
+				if alike := key(t, a, exact) == key(t, b, exact); alike != (i == j) {
+					t.Errorf("%s and %s have alike keys: %v", a, b, alike)
+				}
+			}
 		}
 	}
 	for _, pair := range [][2]string{{`1`, `1.0`}, {`0`, `-0.0e7`}, {`100`, `1E+2`}, {`0.5`, `5e-1`}, {`[1]`, `[1.0]`}, {`{"a":10}`, `{"a":1e1}`}} {
 		if got := Compare(value(t, pair[0]), value(t, pair[1])); got != 0 {
 			t.Errorf("Compare(%s, %s) = %d", pair[0], pair[1], got)
 		}
-		if identical(value(t, pair[0]), value(t, pair[1])) && pair[0] != "0.5" {
+		if key(t, pair[0], false) != key(t, pair[1], false) {
+			t.Errorf("%s has another key than %s", pair[0], pair[1])
+		}
+		if key(t, pair[0], true) == key(t, pair[1], true) && pair[0] != "0.5" {
 			t.Errorf("%s is identical to %s", pair[0], pair[1])
 		}
 	}
@@ -155,6 +163,10 @@ func TestCollation(t *testing.T) {
 			t.Errorf("%q does not come before %q", a, b)
 		}
 	}
+}
+
+func key(t testing.TB, raw string, exact bool) string {
+	return string(appendKey(nil, value(t, raw), exact))
 }
 
 func value(t testing.TB, raw string) ejson.Value {

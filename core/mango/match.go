@@ -132,9 +132,7 @@ func (n *node) isIn(v ejson.Value) bool {
 	if v.Kind != ejson.Array {
 		candidates = []ejson.Value{v}
 	}
-	return slices.ContainsFunc(candidates, func(c ejson.Value) bool {
-		return slices.ContainsFunc(n.arg.Elems, func(arg ejson.Value) bool { return n.compare(c, arg) == 0 })
-	})
+	return slices.ContainsFunc(candidates, func(c ejson.Value) bool { return n.keys[string(appendKey(nil, c, false))] })
 }
 
 // holdsAll reports whether v is an array that has every operand, or equals the only operand.
@@ -146,9 +144,13 @@ func (n *node) holdsAll(v ejson.Value) bool {
 	if len(args) == 1 && args[0].Kind == ejson.Array && Compare(args[0], v) == 0 {
 		return true
 	}
-	return !slices.ContainsFunc(args, func(arg ejson.Value) bool {
-		return !slices.ContainsFunc(v.Elems, func(e ejson.Value) bool { return identical(arg, e) })
-	})
+	has := keysOf(v.Elems, true)
+	for key := range n.keys { // order does not matter: all have to be there
+		if !has[key] {
+			return false
+		}
+	}
+	return true
 }
 
 // divides computes the remainder digit by digit, since the document's number may have any length. The
@@ -206,7 +208,8 @@ type document struct {
 	body   []byte
 	fields []Field
 	names  []string
-	values []jsontext.Value // raw, aliasing the body
+	values []jsontext.Value       // raw, aliasing the body
+	asked  map[string]ejson.Value // members that were asked for before, of which many conditions may be
 }
 
 // leniently are the options for stored documents, which may have been accepted by other rules.
@@ -252,11 +255,17 @@ func (doc *document) at(path []string) (v ejson.Value, found, missing bool) {
 	if len(path) == 0 {
 		return doc.whole(), true, false
 	}
-	raw, found := doc.member(path[0])
-	if !found {
-		return v, false, true
+	if v, found = doc.asked[path[0]]; !found {
+		raw, found := doc.member(path[0])
+		if !found {
+			return v, false, true
+		}
+		if v = decode(raw); doc.asked == nil {
+			doc.asked = map[string]ejson.Value{}
+		}
+		doc.asked[path[0]] = v
 	}
-	return element{decode(raw)}.at(path[1:])
+	return element{v}.at(path[1:])
 }
 
 func (doc *document) member(name string) (jsontext.Value, bool) {

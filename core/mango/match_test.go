@@ -1,6 +1,8 @@
 package mango
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -231,5 +233,32 @@ func TestCutDocuments(t *testing.T) {
 				t.Errorf("%q is read: %v", bad, got)
 			}
 		}
+	}
+}
+
+// TestManyOperands: a long list of operands is compared with a long array, and many conditions with one large member,
+// in a time that grows with both, not with their product.
+func TestManyOperands(t *testing.T) {
+	const many = 50_000
+	var low, all, conditions []string
+	for i := range 2 * many {
+		if all = append(all, strconv.Itoa(i)); i < many {
+			low, conditions = append(low, strconv.Itoa(i)), append(conditions, `{"x.`+strconv.Itoa(i)+`":true}`)
+		}
+	}
+	list := func(a []string) string { return "[" + strings.Join(a, ",") + "]" }
+	high := `{"x":` + list(all[many:]) + `}`
+	for selector, want := range map[string]bool{
+		`{"x":{"$in":` + list(low) + `}}`:  false,
+		`{"x":{"$nin":` + list(low) + `}}`: true,
+		`{"x":{"$all":` + list(low) + `}}`: false,
+		`{"$or":` + list(conditions) + `}`: false,
+	} {
+		if matches(t, selector, high) != want {
+			t.Errorf("%.20s is %v", selector, !want)
+		}
+	}
+	if !matches(t, `{"x":{"$all":`+list(low)+`}}`, `{"x":`+list(all)+`}`) {
+		t.Error("an array of all operands does not have all")
 	}
 }

@@ -69,7 +69,8 @@ type node struct {
 	// negated inverts a condition whose operator has no opposite.
 	negated bool
 	arg     ejson.Value
-	regex   *regexp.Regexp // of $regex, set by Compile
+	regex   *regexp.Regexp  // of $regex, set by Compile
+	keys    map[string]bool // of the operands of $in, $nin and $all, set by Compile
 }
 
 // pushNegations moves negations down to the conditions by De Morgan's laws. Like CouchDB, it does not go into
