@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/instant"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/schedule"
@@ -56,6 +57,27 @@ func TestIdleAccountsAreForgotten(t *testing.T) {
 	}
 	if got := b.accountsIn(b.s.Keys.Swept); len(got) > 2 {
 		t.Errorf("places %q", got)
+	}
+}
+
+// TestOldChargesAreSwept: the sweep removes charges that no node counts, of the past and of the future, and leaves
+// those that one counts whose clock differs from the sweeping node's by a day.
+func TestOldChargesAreSwept(t *testing.T) {
+	b := newBench(t)
+	counts := b.order().Forgetting.Memory() + wrongClock
+	for worker, at := range map[string]instant.Time{
+		"old": b.now.Add(-counts) - 1, "past": b.now.Add(-counts),
+		"next": b.now.Add(counts), "ahead": b.now.Add(counts) + 1,
+	} {
+		b.do1(func(tx kv.Tx) error { tx.Max(b.s.Keys.Usage.Pack("user:a", int64(at), worker), 10); return nil })
+	}
+	b.do1(func(tx kv.Tx) error { return sweepAccounts(b.s, tx, b.now, 9) })
+	var left []string
+	for _, c := range get(b, func(tx kv.Tx) ([]schedule.Charge, error) { return b.s.Charges(tx, "user:a") }) {
+		left = append(left, c.Worker)
+	}
+	if want := []string{"past", "next"}; !slices.Equal(left, want) {
+		t.Errorf("left are charges %q, want %q", left, want)
 	}
 }
 

@@ -3,6 +3,7 @@ package jobstore
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"couchrelay/core/docs"
@@ -245,5 +246,54 @@ func TestLongSearches(t *testing.T) {
 		if n != 0 || !more || err != nil {
 			t.Errorf("indexed %v: counted %d, more %v, %v", indexed, n, more, err)
 		}
+	}
+}
+
+// TestSearchEndsAtMatch: a search by two indexes that ends for now at a job that has both labels goes on with that job.
+func TestSearchEndsAtMatch(t *testing.T) {
+	b := newBench(t)
+	b.put("z", `{"source":"http://h/a","target":"http://one/b","owner":"u"}`, admin)
+	index := func(i int, l label) {
+		id := jobID(fmt.Sprintf("d%05d", i))
+		b.do1(func(tx kv.Tx) error { tx.Set(b.s.Keys.labelRow(0, l, id), nil); return nil })
+	}
+	server, user := label{byServer, "one:80"}, label{byUser, "u"}
+	for i := range 2 * maxRounds { // rows of an index are enough, since no job but those that match is read
+		index(i, []label{server, user}[i%2])
+	}
+	l := Listing{Filter: Filter{Server: server.value, User: user.value}, Limit: 9}
+	page, err := Lists{Store: b.s, Reader: b.db.Present()}.Page(l)
+	if err != nil || page.Next == nil || page.Next.ID >= jobID("z") {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	there := strings.TrimPrefix(page.Next.ID, jobID(""))
+	b.do1(func(tx kv.Tx) error {
+		for _, l := range []label{server, user} {
+			tx.Clear(b.s.Keys.labelRow(0, l, page.Next.ID))
+		}
+		return nil
+	})
+	body := `{"source":"http://h/b","target":"http://one/b","owner":"u"}`
+	if err := b.writeTo("_replicator", there, body, admin); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := b.pages(l), []string{jobID(there), jobID("z")}; !slices.Equal(got, want) {
+		t.Errorf("listed are %q, want %q", got, want)
+	}
+}
+
+// TestLongSkip: a list that skips more jobs than one transaction does begins behind all of them.
+func TestLongSkip(t *testing.T) {
+	b := newBench(t)
+	b.put("z", simple, admin)
+	const more = 3
+	b.do1(func(tx kv.Tx) error {
+		for i := range skipAtOnce + more {
+			tx.Set(b.s.Keys.labelRow(0, label{byState, string(Pending)}, jobID(fmt.Sprintf("d%05d", i))), nil)
+		}
+		return nil
+	})
+	if got := b.pages(Listing{Skip: skipAtOnce + more, Limit: 9}); !slices.Equal(got, []string{jobID("z")}) {
+		t.Errorf("listed are %q", got)
 	}
 }
