@@ -108,12 +108,71 @@ func TestFeedOfAnotherInstance(t *testing.T) {
 	w.drop(t, 1)
 	w.create(t, "db", 2)
 	created := w.info(t).UpdateSeq
+	if created.Compare(since) <= 0 {
+		t.Errorf("a database that is created after %s begins at %s", since, created)
+	}
 	w.put(t, `{"_id":"new"}`)
 	if got := w.changes(t, Query{Since: since}); !strings.HasPrefix(got, "new ") {
 		t.Errorf("feed %s", got)
 	}
 	if got := w.changes(t, Query{Since: created}); !strings.HasPrefix(got, "new ") {
 		t.Errorf("feed since the creation %s", got)
+	}
+}
+
+// TestEndOfFeed: a page says whether the feed goes on behind it, also one that ends where the feed does.
+func TestEndOfFeed(t *testing.T) {
+	w := newWorld(t)
+	for _, id := range []string{"a", "b", "c"} {
+		w.replicate(t, `{"_id":"`+id+`","_rev":"1-a"}`)
+	}
+	for limit, want := range map[int]bool{1: true, 2: true, 3: false, 4: false} {
+		for _, q := range []Query{{}, {Docs: true}, {Descending: true}, {AllDocs: true}} {
+			q.Limit = limit
+			page := must(t, w, func(db *Database) (Page, error) { return db.Changes(q) })
+			if len(page.Rows) != min(limit, 3) || page.More != want {
+				t.Errorf("%+v: %d rows, more %t", q, len(page.Rows), page.More)
+			}
+		}
+	}
+}
+
+// TestFewAmongMany: a page of a feed that selects few documents looks at many rows for them, whatever its limit.
+func TestFewAmongMany(t *testing.T) {
+	w := newWorld(t)
+	var edits []Edit
+	for i := range scanDocs - 1 {
+		edits = append(edits, replicated(t, fmt.Sprintf(`{"_id":"d%04d","_rev":"1-a","n":%d}`, i, i)))
+	}
+	w.update(t, edits...)
+	last := edits[len(edits)-1].ID
+	for name, q := range map[string]Query{
+		"by id":    {ID: IDs([]string{last})},
+		"matching": {Match: func(d *Document) bool { return d.ID == last }},
+	} {
+		q.Limit = 1
+		page := must(t, w, func(db *Database) (Page, error) { return db.Changes(q) })
+		if len(page.Rows) != 1 || page.Rows[0].ID != last || page.More {
+			t.Errorf("%s: %+v", name, page)
+		}
+	}
+}
+
+// TestConflictsInFeed: documents of a feed name their own other leaves that are not deleted.
+func TestConflictsInFeed(t *testing.T) {
+	w := conflicted(t)
+	w.replicate(t, `{"_id":"b","_rev":"1-b"}`)
+	w.replicate(t, `{"_id":"c","_rev":"2-c"}`)
+	w.replicate(t, `{"_id":"c","_rev":"1-d"}`)
+	for _, q := range []Query{{Docs: true}, {Docs: true, AllDocs: true}, {Docs: true, AllDocs: true, Leaves: true}} {
+		var got []string
+		q.Conflicts = true
+		for _, c := range w.feed(t, q) {
+			got = append(got, fmt.Sprint(c.ID, c.Doc.Meta.Conflicts, c.Doc.Meta.DeletedConflicts))
+		}
+		if want := "[a[2-x] [] b[] [] c[1-d] []]"; fmt.Sprint(got) != want {
+			t.Errorf("%+v: conflicts %v, want %s", q, got, want)
+		}
 	}
 }
 

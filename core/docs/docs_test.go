@@ -95,6 +95,19 @@ func TestDatabases(t *testing.T) {
 	}
 }
 
+// TestMirrorIsNoted: a database tells what it mirrors, and whether that is trusted, also once its settings change.
+func TestMirrorIsNoted(t *testing.T) {
+	for _, trusted := range []bool{false, true} {
+		w := newWorld(t)
+		must(t, w, func(db *Database) (int, error) { Mirror(db, "http://h/a/", trusted); return 0, nil })
+		must(t, w, func(db *Database) (int, error) { return 0, db.SetRevsLimit(7) })
+		db := must(t, w, func(db *Database) (*Database, error) { return db, nil })
+		if db.Follows != "http://h/a/" || db.Trusted != trusted || db.RevsLimit != 7 {
+			t.Errorf("the database is %+v, trusted %t", db, trusted)
+		}
+	}
+}
+
 func TestSettings(t *testing.T) {
 	w := newWorld(t)
 	read := func() string {
@@ -118,7 +131,7 @@ func TestSettings(t *testing.T) {
 	if got := w.keys(t, keySecurity); got != "[1]" {
 		t.Errorf("security object takes %s keys", got)
 	}
-	for _, bad := range []string{"", "[]", "1", `{"a":`} {
+	for _, bad := range []string{"", "[]", "1", `{"a":`, `{"admins":["joe"]}`, `{"members":{"names":"joe"}}`} {
 		if _, err := in(w, func(db *Database) (int, error) { return 0, db.SetSecurity([]byte(bad)) }); err == nil {
 			t.Errorf("%q is no security object", bad)
 		}
