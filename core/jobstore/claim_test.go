@@ -66,6 +66,28 @@ func TestAcceptClaims(t *testing.T) {
 	}
 }
 
+// TestDuplicateText: users are told which job has the replication, and which one may not run, in CouchDB's words.
+func TestDuplicateText(t *testing.T) {
+	document, request := &Record{Database: "db", DocID: "first"}, &Record{}
+	for _, c := range []struct {
+		doc   string
+		other *Record
+		want  string
+	}{
+		{"", request, "Replication `r` already running as a transient replication, " +
+			"started via `_replicate` API endpoint"},
+		{"", document, "Replication `r` already started, triggered by document `first` from db `db`"},
+		{"second", request, "Replication `r` specified by document `second` already running as a transient " +
+			"replication, started via `_replicate` API endpoint"},
+		{"second", document, "Replication `r` specified by document `second` already started, " +
+			"triggered by document `first` from db `db`"},
+	} {
+		if got := (&Duplicate{RepID: "r", DocID: c.doc, Other: c.other}).Error(); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
 // TestAcceptsClaimOnce: of two accepts at the same time, of jobs with one replication, one conflicts.
 func TestAcceptsClaimOnce(t *testing.T) {
 	b := newBench(t)

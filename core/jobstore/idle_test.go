@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/schedule"
@@ -57,6 +58,44 @@ func TestIdleAccountsAreForgotten(t *testing.T) {
 	}
 	if got := b.accountsIn(b.s.Keys.Swept); len(got) > 2 {
 		t.Errorf("places %q", got)
+	}
+}
+
+// TestSweepsBeginAnew: after the last account a sweep looks at the first ones again, and how far it is with charges is
+// another matter.
+func TestSweepsBeginAnew(t *testing.T) {
+	b := newBench(t)
+	users := []string{"a", "b", "c", "d", "e"}
+	for _, user := range users {
+		b.charge(10, "user:z"+user, "w1", b.now)
+		b.replicate(user)
+	}
+	sweep := func(times int) {
+		for range times {
+			b.do1(func(tx kv.Tx) error { return sweepAccounts(b.s, tx, b.now, 2) })
+		}
+	}
+	idle := func(user string) {
+		b.do1(func(tx kv.Tx) error {
+			ids, err := b.s.Jobs.List(tx, jobs.Page{Limit: 9})
+			for _, j := range ids {
+				if rec, _ := decodeRecord(j); rec.User == user {
+					return b.s.remove(tx, j.ID)
+				}
+			}
+			return err
+		})
+	}
+	idle("a")
+	sweep(1)
+	if got := b.accountsIn(b.s.Keys.Count); slices.Contains(got, "user:a") || len(got) != 4 {
+		t.Errorf("after the first sweep there are accounts %q", got)
+	}
+	sweep(3)
+	idle("b")
+	sweep(4)
+	if got := b.accountsIn(b.s.Keys.Count); slices.Contains(got, "user:b") || len(got) != 3 {
+		t.Errorf("when all were looked at there are accounts %q", got)
 	}
 }
 

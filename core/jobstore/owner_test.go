@@ -178,6 +178,7 @@ func TestUserOfDocuments(t *testing.T) {
 		{with(`,"_replication_state":"completed"`), admin, "adm"},
 		{simple, Writer{Admin: true}, ""},
 		{with(`,"user_ctx":{"name":"` + long + `"}`), Writer{Admin: true}, long},
+		{with(`,"owner":"` + strings.Repeat("o", maxUser) + `"`), admin, strings.Repeat("o", maxUser)},
 		{with(`,"owner":"` + strings.Repeat("o", maxUser+1) + `"`), admin, ""},
 	} {
 		id := fmt.Sprint("r", len(wanted))

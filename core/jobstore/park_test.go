@@ -191,6 +191,10 @@ func TestPausedDocument(t *testing.T) {
 	if b.record(id).Created != w.Record.Created {
 		t.Error("the job was made anew")
 	}
+	b.requeue(w, Turn{Place: w.Place})
+	if v := b.shown(id); v.State != Paused {
+		t.Errorf("once its run has stopped, the job is %s", v.State)
+	}
 	if err := b.put("q", `{"source":"http://h/a","target":"http://h/b","paused":"yes"}`, admin); err == nil {
 		t.Error("a pause that is no boolean is taken")
 	}

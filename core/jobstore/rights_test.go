@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"couchrelay/core/docs"
+	"couchrelay/core/ejson"
 	"couchrelay/core/kv"
 	"couchrelay/core/spec"
 )
@@ -88,6 +89,86 @@ func TestOrdersGiveNoRights(t *testing.T) {
 		rep := get(b, func(tx kv.Tx) (*spec.Replication, error) { return b.s.Spec(tx, id) })
 		if rep.User.Admin != c.want {
 			t.Errorf("%s: an admin's: %t", name, rep.User.Admin)
+		}
+	}
+}
+
+// TestOrderMakesNoAdmin: the job of a user who has become an admin of the server since, and gives the order to run it
+// again, does not run as an admin's.
+func TestOrderMakesNoAdmin(t *testing.T) {
+	b, id := newBench(t), jobID("r")
+	b.put("r", simple, Writer{Name: "ann"})
+	w := b.accept()
+	b.end(w, func(h Owned) error { return h.Fail(crash.Trouble, Turn{Place: w.Place}) })
+	// What is stored names the owner, as a document does that an admin of the server wrote for a user.
+	b.do1(func(tx kv.Tx) error {
+		rep, err := b.s.Spec(tx, id)
+		if err != nil {
+			return err
+		}
+		rep.Owner = "ann"
+		return b.s.setSpec(tx, id, rep)
+	})
+	if changed, obstacle := b.retry(id); !changed || obstacle != "" {
+		t.Fatalf("the job does not run again: %s", obstacle)
+	}
+	rep := get(b, func(tx kv.Tx) (*spec.Replication, error) { return b.s.Spec(tx, id) })
+	if rep.Owner != "ann" || rep.User.Admin {
+		t.Errorf("it has the rights of %q, an admin's: %t", rep.Owner, rep.User.Admin)
+	}
+}
+
+// TestKeptBody: an admin who attaches a file to a document, and has not written its body, leaves its job as it is.
+func TestKeptBody(t *testing.T) {
+	b, id := newBench(t), jobID("r")
+	b.put("r", simple, admin)
+	w := b.accept()
+	b.do1(func(tx kv.Tx) error {
+		db, err := b.s.Docs.Open(tx, "_replicator")
+		if err != nil {
+			return err
+		}
+		doc, err := db.Read("r", docs.Want{})
+		if err != nil {
+			return err
+		}
+		doc.Attachments = []docs.Attachment{{Name: "a", Content: docs.Inline, Data: []byte("x")}}
+		by := Writer{Name: "root", Admin: true, Roles: admin.Roles}
+		written, err := b.s.WriteDocs(tx, db, []docs.Edit{{Document: *doc, Kept: true}}, by, b.now)
+		if err == nil && written[0].Err != nil {
+			err = written[0].Err
+		}
+		return err
+	})
+	if rec := b.record(id); rec.State != Running || rec.LastStart != w.Record.LastStart {
+		t.Errorf("the job is %s", rec.State)
+	}
+	rep := get(b, func(tx kv.Tx) (*spec.Replication, error) { return b.s.Spec(tx, id) })
+	if rep.Owner != "adm" || !rep.User.Admin {
+		t.Errorf("it has the rights of %q, an admin's: %t", rep.Owner, rep.User.Admin)
+	}
+}
+
+// TestRightsInMirrors: a job of a mirror has the rights of the owner that its document names if the mirror is trusted.
+func TestRightsInMirrors(t *testing.T) {
+	for trusted, want := range map[bool]string{false: "", true: "ann"} {
+		b := newBench(t)
+		body, err := ejson.Parse([]byte(`{"source":"http://h/a","target":"http://h/b","owner":"ann"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.do1(func(tx kv.Tx) error {
+			db, err := b.s.Docs.Open(tx, "_replicator")
+			if err != nil {
+				return err
+			}
+			docs.Mirror(db, "http://h/_replicator/", trusted)
+			_, err = Mirror(b.s, tx, db, []Mirrored{{ID: "r", Body: body}}, b.now)
+			return err
+		})
+		rep := get(b, func(tx kv.Tx) (*spec.Replication, error) { return b.s.Spec(tx, jobID("r")) })
+		if rep.Owner != want || rep.User.Admin {
+			t.Errorf("trusted %t: the rights of %q, an admin's: %t", trusted, rep.Owner, rep.User.Admin)
 		}
 	}
 }
@@ -230,5 +311,19 @@ func TestEditedWhenOver(t *testing.T) {
 			t.Errorf("edited by %s: %s with the rights of %q, of an admin: %t",
 				by.Name, rep.Source.URL, rep.Owner, rep.User.Admin)
 		}
+	}
+}
+
+// TestEditedToNothing: nothing is kept of the replication of a job that is over once its document asks for none.
+func TestEditedToNothing(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	w := b.accept()
+	b.end(w, func(h Owned) error { return h.Fail(crash.Trouble, Turn{Place: w.Place}) })
+	b.put("r", `{"source":7,"_replication_state":"failed"}`, admin)
+	b.wantState(w.JobID, Failed)
+	rep := get(b, func(tx kv.Tx) (*spec.Replication, error) { return b.s.Spec(tx, w.JobID) })
+	if rep != nil {
+		t.Errorf("there is still a replication from %s", rep.Source.URL)
 	}
 }

@@ -125,6 +125,26 @@ func TestPausedDuplicate(t *testing.T) {
 	b.accept()
 }
 
+// TestPausedBeforeStandBy: a job that was paused while it ran, and turns out to be a duplicate, is paused and waits for
+// nothing, so that no other one's end has it run.
+func TestPausedBeforeStandBy(t *testing.T) {
+	b := newWaitingBench(t)
+	b.put("one", simple, admin)
+	one := b.accept()
+	b.put("two", `{"source":"http://h/x","target":"http://h/b"}`, admin)
+	two := b.accept()
+	b.pause(two.JobID)
+	b.standBy(two, one.Record.RepID, Turn{Place: two.Place, Began: two.Place})
+	if v := b.shown(two.JobID); v.State != Paused || v.WaitsFor != "" {
+		t.Errorf("it is %s and waits for %q", v.State, v.WaitsFor)
+	}
+	b.complete(one)
+	b.promote()
+	if v := b.shown(two.JobID); v.State != Paused {
+		t.Errorf("after the other one's end it is %s", v.State)
+	}
+}
+
 // TestStandByOfFreeReplication: the other job ended between the refusal and the end of the run.
 func TestStandByOfFreeReplication(t *testing.T) {
 	b := newWaitingBench(t)

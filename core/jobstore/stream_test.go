@@ -18,11 +18,12 @@ import (
 type counting struct {
 	kv.Reader
 	reads, rows int
+	most        int // rows of one read
 }
 
 func (c *counting) GetRange(at kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) {
 	list, err := c.Reader.GetRange(at, o)
-	c.reads, c.rows = c.reads+1, c.rows+len(list)
+	c.reads, c.rows, c.most = c.reads+1, c.rows+len(list), max(c.most, len(list))
 	return list, err
 }
 
@@ -279,6 +280,38 @@ func TestSearchEndsAtMatch(t *testing.T) {
 	}
 	if got, want := b.pages(l), []string{jobID(there), jobID("z")}; !slices.Equal(got, want) {
 		t.Errorf("listed are %q, want %q", got, want)
+	}
+}
+
+// TestBoundedReads: a list that may be long reads no more rows at once than others do.
+func TestBoundedReads(t *testing.T) {
+	b := newBench(t)
+	b.do1(func(tx kv.Tx) error {
+		for i := range 2 * maxChunk {
+			tx.Set(b.s.Keys.labelRow(0, label{byState, string(Pending)}, jobID(fmt.Sprintf("d%05d", i))), nil)
+		}
+		return nil
+	})
+	r := &counting{Reader: b.db.Present()}
+	_, err := Lists{Store: b.s, Reader: r}.Page(Listing{Skip: 2 * maxChunk, Limit: 3 * maxChunk})
+	if err != nil || r.most > maxChunk {
+		t.Errorf("%d rows are read at once: %v", r.most, err)
+	}
+}
+
+// TestJobBetweenPages: a job that is made between two pages of a list, and stands there in the list, is on the second.
+func TestJobBetweenPages(t *testing.T) {
+	b := newBench(t)
+	b.put("a", simple, admin)
+	b.put("c", simple, admin)
+	l := Listing{Limit: 1}
+	page := func() Listed {
+		return get(b, func(tx kv.Tx) (Listed, error) { return Lists{Store: b.s, Reader: tx.Snapshot()}.Page(l) })
+	}
+	l.At = *page().Next
+	b.put("b", simple, admin)
+	if got := page().Jobs; len(got) != 1 || got[0].ID != jobID("b") {
+		t.Errorf("the second page has %+v", got)
 	}
 }
 

@@ -1,0 +1,32 @@
+package jobstore
+
+import (
+	"testing"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/kv"
+)
+
+// TestTombstoneLikeADocument: what is found of a body that is written twice in one request is found for tombstones and
+// documents apart.
+func TestTombstoneLikeADocument(t *testing.T) {
+	b := newBench(t)
+	b.put("gone", simple, admin)
+	b.do1(func(tx kv.Tx) error {
+		db, err := b.s.Docs.Open(tx, "_replicator")
+		if err != nil {
+			return err
+		}
+		doc, err := db.Read("gone", docs.Want{})
+		if err != nil {
+			return err
+		}
+		tombstone := docs.Document{ID: "gone", Rev: doc.Rev, Deleted: true, Body: []byte("{}")}
+		edits := []docs.Edit{{Document: tombstone}, {Document: docs.Document{ID: "new", Body: []byte("{}")}}}
+		written, err := b.s.WriteDocs(tx, db, edits, admin, b.now)
+		if err == nil && (written[0].Err != nil || written[1].Err == nil) {
+			t.Errorf("a tombstone: %v; a document that asks for nothing: %v", written[0].Err, written[1].Err)
+		}
+		return err
+	})
+}
