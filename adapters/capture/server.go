@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"couchrelay/core/jobstore"
+	"couchrelay/core/spec"
 
 	"github.com/benbjohnson/clock"
 )
@@ -300,7 +301,7 @@ func (s *server) documents(ctx context.Context) {
 					Info  *infoView `json:"info"`
 				} `json:"docs"`
 			}
-			if _, err := s.api.get(ctx, "_scheduler/docs/"+database, pageOf(skip), &page); err != nil {
+			if _, err := s.api.get(ctx, "_scheduler/docs/"+spec.EscapeName(database), pageOf(skip), &page); err != nil {
 				s.note("documents of a database could not be read: %v", err)
 				break
 			}
@@ -360,7 +361,7 @@ func (s *server) askKinds(ctx context.Context) {
 			Continuous bool `json:"continuous"`
 		}
 		if _,
-			err := s.api.get(ctx, url.PathEscape(k.database)+"/"+url.PathEscape(k.document), nil,
+			err := s.api.get(ctx, spec.EscapeName(k.database)+"/"+spec.EscapeName(k.document), nil,
 			&document); err != nil {
 			unknown++
 		}

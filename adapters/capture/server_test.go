@@ -435,7 +435,7 @@ func TestServerOfCouchrelay(t *testing.T) {
 	put("/shop%2F_replicator/two", map[string]any{"source": "http://a/y", "target": "http://b/y", "continuous": true})
 	put("/shop%2F_replicator/four",
 		map[string]any{"source": "http://a/p", "target": "http://b/p", "continuous": true, "paused": true})
-	put("/shop%2F_replicator/three",
+	put("/shop%2F_replicator/thr%2Bee",
 		map[string]any{"source": "http://c/y", "target": "http://b/z", "continuous": true, "filter": "d/f",
 			"weight": 300})
 	c, err := Server(t.Context(), service.URL, Options{Names: true})
@@ -443,7 +443,7 @@ func TestServerOfCouchrelay(t *testing.T) {
 		t.Fatal(err)
 	}
 	jobs := byID(t, c)
-	one, two, three := jobs["_replicator/one"], jobs["shop/_replicator/two"], jobs["shop/_replicator/three"]
+	one, two, three := jobs["_replicator/one"], jobs["shop/_replicator/two"], jobs["shop/_replicator/thr+ee"]
 	if len(jobs) != 3 || one.Continuous || !two.Continuous || !three.Continuous || one.Account == two.Account ||
 		two.Weight != 0 || three.Weight != 300 ||
 		one.Server != two.Server || two.Server == three.Server {

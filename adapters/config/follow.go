@@ -167,14 +167,11 @@ func (c *Config) Followed() (list []Followed, err error) {
 	return list, nil
 }
 
-// segment is the name of a database in a path. CouchDB takes a plain + there for a space.
-func segment(name string) string { return strings.ReplaceAll(url.PathEscape(name), "+", "%2B") }
-
 // database reads the settings of a followed database as those of an endpoint in a replication document.
 func (f *Follow) database(section, name string, c spec.Config) (Followed, error) {
 	text := func(s string) ejson.Value { return ejson.Value{Kind: ejson.String, Text: s} }
 	endpoint := ejson.Value{Kind: ejson.Object, Members: []ejson.Member{
-		{Name: "url", Value: text(strings.TrimSuffix(f.URL.Reveal(), "/") + "/" + segment(name))},
+		{Name: "url", Value: text(strings.TrimSuffix(f.URL.Reveal(), "/") + "/" + spec.EscapeName(name))},
 	}}
 	if f.Auth.IsSet() {
 		auth, _ := ejson.Parse([]byte(f.Auth.Reveal())) // which was read before

@@ -16,7 +16,8 @@ type Route struct {
 	// Method is that of HTTP, or Any. GET serves HEAD too.
 	Method string
 	// Path begins with a slash. A segment {name} takes any one segment, {docid} the id of a document (two
-	// segments when the first is _design or _local), and {name...} at the end all that are left, if any.
+	// segments when the first is _design or _local), and {name...} at the end all that are left, if any. In paths with
+	// {db} or {doc...} a plus is a space, as in CouchDB; in others it is a plus, as ids of replications have one.
 	Path string
 	// Reads says that a request changes nothing, whatever its method.
 	Reads bool
@@ -55,6 +56,7 @@ type Router struct {
 // endpoint is a path with its routes by method.
 type endpoint struct {
 	pattern []string
+	named   bool   // of databases or documents, with spaces for pluses
 	access  Access // of the first route, for methods without one
 	routes  map[string]Route
 }
@@ -67,7 +69,10 @@ func NewRouter(guard Access, routes []Route) *Router {
 	for _, route := range routes {
 		e := byPath[route.Path]
 		if e == nil {
-			e = &endpoint{strings.Split(route.Path[1:], "/"), route.Access, map[string]Route{}}
+			e = &endpoint{
+				pattern: strings.Split(route.Path[1:], "/"), access: route.Access, routes: map[string]Route{},
+				named: strings.Contains(route.Path, "{db}") || strings.HasSuffix(route.Path, "{doc...}"),
+			}
 			byPath[route.Path] = e
 			r.endpoints = append(r.endpoints, e)
 		}
@@ -116,11 +121,16 @@ func requestID() string {
 }
 
 func (r *Router) serve(q *Request) error {
-	path, err := splitPath(q.URL.EscapedPath())
+	escaped := q.URL.EscapedPath()
+	path, err := splitPath(escaped)
 	if err != nil {
 		return err
 	}
-	e := r.find(q, path)
+	named := path
+	if strings.Contains(escaped, "+") {
+		named, _ = splitPath(strings.ReplaceAll(escaped, "+", "%20"))
+	}
+	e := r.find(q, path, named)
 	if q.Query, err = url.ParseQuery(q.URL.RawQuery); err != nil {
 		return BadRequest("malformed query string")
 	}
@@ -135,10 +145,15 @@ func (r *Router) serve(q *Request) error {
 	return e.serve(q)
 }
 
-// find returns the endpoint of a path, nil if there is none, and notes in q what is known of the request by that.
-func (r *Router) find(q *Request, path []string) *endpoint {
+// find returns the endpoint of a path, nil if there is none, and notes in q what is known of the request by that. named
+// is the path with spaces for pluses.
+func (r *Router) find(q *Request, path, named []string) *endpoint {
 	for _, e := range r.endpoints {
-		if e.match(q, path) {
+		of := path
+		if e.named {
+			of = named
+		}
+		if e.match(q, of) {
 			route, served := e.route(q.Method)
 			safe := q.Method == http.MethodGet || q.Method == http.MethodHead || q.Method == http.MethodOptions
 			q.Pattern, q.changes = route.Path, served && !safe && !route.Reads

@@ -15,6 +15,7 @@ import (
 
 	"couchrelay/adapters/terminal"
 	"couchrelay/core/jobstore"
+	"couchrelay/core/spec"
 )
 
 // importCommand takes the replications of a CouchDB over.
@@ -433,7 +434,7 @@ func (m *move) jobsHere(state string, names []string) (list []string, err error)
 
 // create creates a database unless it is there.
 func (m *move) create(to *remote, name string) error {
-	err := to.into("PUT", "/"+url.PathEscape(name), nil, nil, nil)
+	err := to.into("PUT", "/"+spec.EscapeName(name), nil, nil, nil)
 	if r, is := errors.AsType[*rejection](err); is && r.status == http.StatusPreconditionFailed {
 		return nil
 	}

@@ -24,7 +24,7 @@ type change struct {
 
 // database copies a replicator database: _security, and all leaves of documents that the other side lacks.
 func (m *move) database(from, to *remote, name string) error {
-	path := "/" + url.PathEscape(name)
+	path := "/" + spec.EscapeName(name)
 	var security json.RawMessage
 	if err := from.into("GET", path+"/_security", nil, nil, &security); err != nil {
 		return err

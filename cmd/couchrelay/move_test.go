@@ -52,11 +52,11 @@ func TestImportAndExport(t *testing.T) {
 	}
 	r.restartAs("0123456789abcdef")
 	couch.fill(20)
-	couch.want(201, "PUT", "team%2F_replicator", "")
-	couch.want(201, "PUT", "team%2F_replicator/steady", couch.body(`,"continuous":true`))
+	couch.want(201, "PUT", "team%2Ba%2F_replicator", "")
+	couch.want(201, "PUT", "team%2Ba%2F_replicator/steady", couch.body(`,"continuous":true`))
 	couch.want(200, "PUT", "_node/_local/_config/replicator/max_churn", `"7"`)
 	read := func(r *rig) any {
-		_, view := r.call("GET", "_scheduler/docs/team%2F_replicator/steady", "")
+		_, view := r.call("GET", "_scheduler/docs/team%2Ba%2F_replicator/steady", "")
 		info, _ := view["info"].(map[string]any)
 		if info["docs_written"] != info["docs_read"] {
 			return nil
@@ -69,7 +69,7 @@ func TestImportAndExport(t *testing.T) {
 	if err != nil || !strings.Contains(said, "1 revisions to copy") || !strings.Contains(said, "max_churn = 7") {
 		t.Errorf("dry run: %v\n%s", err, said)
 	}
-	r.want(404, "GET", "team%2F_replicator", "")
+	r.want(404, "GET", "team%2Ba%2F_replicator", "")
 	for range 2 {
 		if said, err := r.shift(couch, true, nil); err != nil {
 			t.Fatalf("import: %v\n%s", err, said)
@@ -77,8 +77,8 @@ func TestImportAndExport(t *testing.T) {
 	}
 	var view map[string]any
 	r.await("the hold", func() bool { // the job is pending until a node looks at it
-		_, view = r.call("GET", "_scheduler/docs/team%2F_replicator/steady", "")
-		return view["held_by"] == "database:team/_replicator"
+		_, view = r.call("GET", "_scheduler/docs/team%2Ba%2F_replicator/steady", "")
+		return view["held_by"] == "database:team+a/_replicator"
 	})
 	if said, err := r.shift(couch, true, takeOver); err != nil || !strings.Contains(said, "taken over") {
 		t.Fatalf("taking over: %v\n%s", err, said)
@@ -202,7 +202,7 @@ func TestTakeOverWithRefusals(t *testing.T) {
 func TestTakeOverLeavesHolds(t *testing.T) {
 	t.Parallel()
 	couch, r := pairToMove(t)
-	couch.want(201, "PUT", "team%2F_replicator", "")
+	couch.want(201, "PUT", "team%2Ba%2F_replicator", "")
 	r.want(201, "POST", "_scheduler/holds", `{"database":"_replicator","reason":"do not touch"}`)
 	said, err := r.shift(couch, true, takeOver)
 	if err != nil || !strings.Contains(said, `the jobs stay behind a hold of another reason: "do not touch"`) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"couchrelay/core/ejson"
+	"couchrelay/core/spec"
 )
 
 const jobsPath, docsPath, holdsPath = "/_scheduler/jobs", "/_scheduler/docs", "/_scheduler/holds"
@@ -115,9 +116,9 @@ func (docsCommand) Help() string {
 }
 
 func (c *docsCommand) Run(w *window) error {
-	path := docsPath + "/" + url.PathEscape(c.Database)
+	path := docsPath + "/" + spec.EscapeName(c.Database)
 	if c.Doc != "" {
-		return c.show(w, "GET", path+"/"+url.PathEscape(c.Doc), nil, nil, (*screen).fields)
+		return c.show(w, "GET", path+"/"+spec.EscapeName(c.Doc), nil, nil, (*screen).fields)
 	}
 	q := c.query()
 	if c.Database == "*" {

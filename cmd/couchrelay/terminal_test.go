@@ -303,7 +303,7 @@ func TestCredentials(t *testing.T) {
 func TestTerminalOfService(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.want(201, "PUT", "_replicator/r", r.body(`,"continuous":true`))
+	r.want(201, "PUT", "_replicator/r%2Bs", r.body(`,"continuous":true`))
 	server := strings.TrimSuffix(r.url, "/")
 	says := func(want string, line ...string) {
 		t.Helper()
@@ -313,7 +313,7 @@ func TestTerminalOfService(t *testing.T) {
 		}
 	}
 	says("1 of 1 documents", "docs")
-	out, _, err := typed(t, 0, "docs", "_replicator", "r", "--server", server)
+	out, _, err := typed(t, 0, "docs", "_replicator", "r+s", "--server", server)
 	_, rest, found := strings.Cut(out, "\njob ")
 	if err != nil || !found {
 		t.Fatalf("%v\n%s", err, out)

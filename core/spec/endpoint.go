@@ -3,6 +3,7 @@ package spec
 import (
 	"cmp"
 	"errors"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -94,6 +95,10 @@ func localURL(base, name string) (string, error) {
 	}
 	return strings.TrimSuffix(base, "/") + "/" + escapeName.Replace(name), nil
 }
+
+// EscapeName writes the name of a database or document as a segment of a path. Slashes and pluses are encoded: a plus
+// is a space there for CouchDB.
+func EscapeName(name string) string { return strings.ReplaceAll(url.PathEscape(name), "+", "%2B") }
 
 // escapeName writes the name of a database as a segment of a path, as CouchDB does for local names.
 var escapeName = strings.NewReplacer("/", "%2F", "+", "%2B", "$", "%24", "(", "%28", ")", "%29")

@@ -79,7 +79,7 @@ func destination(text string) (id string, rev revtree.Rev, err error) {
 		return "", rev, web.BadRequest("Destination URL must be relative.")
 	}
 	name, query, asked := strings.Cut(text, "?")
-	if id, err = url.PathUnescape(name); err != nil {
+	if id, err = url.PathUnescape(strings.ReplaceAll(name, "+", "%20")); err != nil {
 		return "", rev, web.BadRequest("Destination has a malformed escape")
 	}
 	if !asked {

@@ -24,6 +24,7 @@ func TestCopy(t *testing.T) {
 	s.Want("GET /db/b", 200, `{"_id":"b","_rev":"1-*","n":1}`)
 	copies("a", "b?rev="+s.Rev, "b", "2-*")
 	copies("a", "c%20d", "c d", "1-*")
+	copies("a", "e+f%2Bg", "e f+g", "1-*")
 	copies("a", "../x", "../x", "1-*")
 	copies("a", "_design/d", "_design/d", "1-*")
 	copies("a", "_local/l", "_local/l", "0-1")

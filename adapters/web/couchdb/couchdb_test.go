@@ -108,6 +108,9 @@ func TestDocument(t *testing.T) {
 	s.Want(`PUT /db/p {"_rev":"$rev","_deleted":true}`, 200, `{"ok":true,"id":"p","rev":"2-*"}`) // equal documents have equal revisions
 	s.Want(`PUT /db/b%2Fc%20%C3%A9?x=1 {"_id":"other"}`, 201, `{"ok":true,"id":"b/c é","rev":"1-*"}`)
 	s.Want("GET /db/b%2Fc%20%C3%A9", 200, `{"_id":"b/c é","_rev":"1-*"}`)
+	if location := s.Ask("PUT /db/l%2Bm {}").Header.Get("Location"); location != s.URL+"/db/l%2Bm" {
+		t.Errorf("Location is %s", location)
+	}
 	if location := s.Ask("PUT /db/l%2Fm {}").Header.Get("Location"); location != s.URL+"/db/l%2Fm" {
 		t.Errorf("location %s", location)
 	}

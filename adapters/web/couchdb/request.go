@@ -6,7 +6,6 @@ import (
 	"errors"
 	"mime"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"couchrelay/core/docs"
 	"couchrelay/core/docs/revtree"
 	"couchrelay/core/kv"
+	"couchrelay/core/spec"
 )
 
 // flag reports whether a parameter is true.
@@ -207,7 +207,7 @@ func (q *request) location(segments ...string) {
 		scheme = "https"
 	}
 	for i, s := range segments {
-		segments[i] = url.PathEscape(s)
+		segments[i] = spec.EscapeName(s)
 	}
 	q.W.Header().Set("Location", scheme+"://"+q.Host+"/"+strings.Join(segments, "/"))
 }
