@@ -64,3 +64,14 @@ func TestOnlyDocIDs(t *testing.T) {
 		}
 	}
 }
+
+// TestUnwantedThatBreaks: an answer that breaks off behind changes of other documents tells how far it came.
+func TestUnwantedThatBreaks(t *testing.T) {
+	inRig(t, says(200, `{"results":[`+rowA+","+rowB), nil, func(r *rig) {
+		reply := r.do(peer.ReadChanges{Since: "0", Limit: 10})
+		got, _ := reply.Result.(peer.Changes)
+		if f := reply.Failure; f == nil || f.Kind != peer.Broken || len(got.Rows) > 0 || got.LastSeq != `"2-y"` {
+			t.Errorf("%+v, %v", got, f)
+		}
+	}, func(rep *spec.Replication) { rep.Filter = spec.Filter{Kind: spec.DocIDs, DocIDs: []string{"c"}} })
+}

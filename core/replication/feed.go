@@ -74,15 +74,16 @@ func (f *feed) readMore() {
 	f.issue(f.reading)
 }
 
-// absorb queues the rows of an answer. An answer that broke off after some rows is no failure: the feed goes
-// on behind them, as after a part of an answer, though not at once.
+// absorb queues the rows of an answer. An answer that broke off after some rows, be they of unwanted documents, is no
+// failure: the feed goes on behind them, as after a part of an answer, though not at once.
 func (f *feed) absorb(reply peer.Reply) peer.Reply {
 	got, is := reply.Result.(peer.Changes)
 	if !is {
 		return reply
 	}
+	passed := got.LastSeq != "" && got.LastSeq != f.since
 	f.takeRows(got)
-	if len(got.Rows) > 0 && reply.Failure != nil {
+	if (passed || len(got.Rows) > 0) && reply.Failure != nil {
 		// Reached: a feed that broke off has brought something
 		reply.Failure, f.resume = nil, f.now.Add(firstPause)
 	}

@@ -129,6 +129,29 @@ func TestLongPollThatRepeats(t *testing.T) {
 	}
 }
 
+// TestFeedOfUnwantedThatBreaks: answers with changes of unwanted documents alone get the run on though they break off.
+func TestFeedOfUnwantedThatBreaks(t *testing.T) {
+	w := newWorld(t)
+	w.fill(20)
+	w.since = 20 // so that no document has to arrive
+	w.reply = func(c Call) *peer.Reply {
+		op, is := c.Op.(peer.ReadChanges)
+		if !is {
+			return nil
+		}
+		next := numberOf(op.Since) + 1
+		reply := peer.Reply{Result: peer.Changes{LastSeq: seqOf(next), Pending: -1, End: next == 20}}
+		if next < 20 {
+			reply.Failure = &peer.Failure{Kind: peer.Broken}
+		}
+		return &reply
+	}
+	w.begin()
+	if w.wantEnd(Completed, ""); w.end.Info.CheckpointedSeq != seqOf(20) {
+		t.Errorf("checkpoint at %s", w.end.Info.CheckpointedSeq)
+	}
+}
+
 // TestRunWakesToReadOn: after a pause of the feed the run reads on at once, whatever else it waits for.
 func TestRunWakesToReadOn(t *testing.T) {
 	w := newWorld(t)
