@@ -115,3 +115,34 @@ func TestDropWaitsForAFleet(t *testing.T) {
 		t.Errorf("a drop that did not wait: %v", err)
 	}
 }
+
+// TestRekeyPassesRowsOfALostKey: a row that was sealed with a key that is lost keeps no other one from being sealed
+// with the new key, and that key counts as needed, in case that it is found.
+func TestRekeyPassesRowsOfALostKey(t *testing.T) {
+	below, o, ctx := open(t, embedded.Options{}), keyFile(t), context.Background()
+	h := started(t, below, o)
+	newPlace(t, h.db).plant()
+	h.finish()
+	key := rows(t, below)[slices.IndexFunc(rows(t, below), func(row kv.KeyValue) bool {
+		return seal.ServiceRows(root).Sealed(row.Key)
+	})].Key
+	other, lost := seal.New(below, seal.ServiceRows(root)), seal.NewKey()
+	other.Ring.Set("", []seal.Key{lost}, true)
+	if err := kv.Do(ctx, other, func(tx kv.Tx) error { tx.Set(key, []byte("{}")); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	sealed := h.status().Keys[0].Rows
+	if err := h.Rekey(ctx); err != nil {
+		t.Fatal(err)
+	}
+	h.finish()
+	s := h.status()
+	if sealed < 2 || !s.Done || len(s.Keys) != 3 || s.Keys[0].Rows != sealed || s.Keys[1].Rows != 0 ||
+		s.Keys[2] != (seal.KeyStatus{ID: lost.ID().String(), Rows: 1}) {
+		t.Errorf("of %d rows beside one of a lost key: %+v", sealed, s)
+	}
+	dropped, needed, err := h.Drop(ctx)
+	if len(dropped) != 1 || !slices.Equal(needed, []seal.ID{lost.ID()}) || err != nil {
+		t.Errorf("dropped %v, needed %v, %v", dropped, needed, err)
+	}
+}

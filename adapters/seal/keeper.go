@@ -346,6 +346,9 @@ func (k *Keeper) Drop(ctx context.Context) (dropped, needed []ID, err error) {
 			known[id] = nil
 		}
 	}
+	for id := range census.By { // also those of a process that sealed after its key was dropped
+		known[id] = nil
+	}
 	for id := range known {
 		switch {
 		case seals && id == first:

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"time"
 
 	"couchrelay/core/kv"
@@ -153,7 +155,8 @@ func (k *Keeper) rewrite(tx kv.Tx, p *pass) error {
 	if err != nil {
 		return err
 	}
-	size := 0
+	size, lost := 0, lostKey{}
+	defer func() { lost.tell(k.Logger) }()
 	for _, row := range rows {
 		if size > stepBytes {
 			return nil
@@ -172,6 +175,10 @@ func (k *Keeper) rewrite(tx kv.Tx, p *pass) error {
 				"detail", "it stays as it is: see couchrelay check")
 			continue
 		}
+		if errors.Is(err, ErrUnknownKey) { // it does not open until its key is back
+			lost.rows, lost.err = lost.rows+1, err
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("row %q: %w", row.Key, err)
 		}
@@ -186,6 +193,19 @@ func (k *Keeper) rewrite(tx kv.Tx, p *pass) error {
 	p.Done = p.Moved == 0 // else look again: other processes may still have written with another key
 	p.At, p.Moved = k.db.rows.Root, 0
 	return nil
+}
+
+// lostKey is the rows of a step that were sealed with a key that is not at hand. There may be many of them.
+type lostKey struct {
+	rows int
+	err  error // of the last one
+}
+
+// tell tells operators of them.
+func (l *lostKey) tell(logger *slog.Logger) {
+	if l.rows > 0 {
+		logger.Warn("secrets_rewrite", "rows", l.rows, "error", l.err, "detail", "they stay as they are")
+	}
 }
 
 // hasForm reports whether a value is sealed with the key, or plain if that is empty.
@@ -272,6 +292,11 @@ func (k *Keeper) Status(ctx context.Context) (s Status, err error) {
 		s.Keys = append(s.Keys, KeyStatus{ID: id.String(), InFile: true, Seals: id.String() == k.target(), Needed: is,
 			Rows: census.By[id]})
 		delete(needed, id)
+	}
+	for id, rows := range census.By { // of a key that is lost
+		if _, is := needed[id]; !is && !slices.Contains(k.db.Ring.ids(), id) {
+			s.Keys = append(s.Keys, KeyStatus{ID: id.String(), Rows: rows})
+		}
 	}
 	for id := range needed {
 		s.Keys = append(s.Keys, KeyStatus{ID: id.String(), Needed: true, Rows: census.By[id]})
