@@ -324,14 +324,10 @@ func (b *batch) merge(r *record, d *Document) (bool, error) {
 		return true, b.drop(r, done.Superseded)
 	}
 	var near *Document
-	for i, id := range d.Ancestors {
-		rev := revtree.Rev{Gen: d.Rev.Gen - int64(i) - 1, ID: id}
-		if leaf, found := r.tree.Leaf(rev); found {
-			var err error
-			if near, err = b.near(r, d, revtree.LeafRev{Rev: rev, Leaf: leaf}); err != nil {
-				return false, err
-			}
-			break
+	if ended := r.tree.Ended(d.Rev, d.Ancestors); len(ended) > 0 {
+		var err error
+		if near, err = b.near(r, d, ended[0]); err != nil {
+			return false, err
 		}
 	}
 	put, err := b.check(r, d, near, true)
@@ -347,13 +343,14 @@ func (b *batch) merge(r *record, d *Document) (bool, error) {
 // checkEnded asks the validation about each leaf, but for near, that the history of a revision names as an ancestor:
 // to stand behind another revision ends a leaf, as a deletion does. The revision itself was checked in place of near.
 func (b *batch) checkEnded(r *record, d, near *Document) error {
-	for i, id := range d.Ancestors {
-		rev := revtree.Rev{Gen: d.Rev.Gen - int64(i) - 1, ID: id}
-		leaf, found := r.tree.Leaf(rev)
-		if !found || leaf.Deleted || b.db.Validate == nil || near != nil && near.Rev == rev {
+	if b.db.Validate == nil {
+		return nil
+	}
+	for _, leaf := range r.tree.Ended(d.Rev, d.Ancestors) {
+		if leaf.Deleted || near != nil && near.Rev == leaf.Rev {
 			continue
 		}
-		prev, err := b.db.leaf(r, revtree.LeafRev{Rev: rev, Leaf: leaf})
+		prev, err := b.db.leaf(r, leaf)
 		if err != nil {
 			return err
 		}

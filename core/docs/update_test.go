@@ -463,3 +463,25 @@ func TestLoses(t *testing.T) {
 		}
 	}
 }
+
+// TestVeryLongHistory: a history as long as a request may be is merged in a time that grows with its length, not
+// with the square of that.
+func TestVeryLongHistory(t *testing.T) {
+	w := newWorld(t)
+	long := func(start int) string {
+		ids := strings.Repeat(`"a",`, start-1) + `"a"`
+		return fmt.Sprintf(`{"_id":"long","_revisions":{"start":%d,"ids":[%s]}}`, start, ids)
+	}
+	const many = 1_000_000
+	for _, start := range []int{many, many + 1} {
+		e := replicated(t, long(start))
+		got := must(t, w, func(db *Database) ([]Written, error) { return db.Update([]Edit{e}) })
+		if got[0].Err != nil || !got[0].Changed {
+			t.Errorf("%+v", got[0])
+		}
+	}
+	d := must(t, w, func(db *Database) (*Document, error) { return db.Read("long", Want{Conflicts: true}) })
+	if d.Rev.Gen != many+1 || len(d.Ancestors) != DefaultRevsLimit-1 || len(d.Meta.Conflicts) > 0 {
+		t.Errorf("%s with %d ancestors and conflicts %v", d.Rev, len(d.Ancestors), d.Meta.Conflicts)
+	}
+}

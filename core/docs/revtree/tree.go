@@ -47,11 +47,27 @@ type Insertion struct {
 	Superseded []LeafRev // leaves that turned out to be ancestors and are none any more
 }
 
+// manyAncestors are so many that the tree is not searched for each of them: histories may be as long as requests.
+const manyAncestors = 16
+
 // Insert merges the history of rev: the ids of its ancestors, the parent's first. Whatever is known
 // already stays, so inserting twice does nothing.
 func (t *Tree) Insert(rev Rev, ancestors []string, leaf Leaf) Insertion {
 	var done Insertion
-	child := t.find(rev)
+	find := t.find
+	if len(ancestors) > manyAncestors {
+		known := make(map[Rev]int32, len(t.nodes))
+		for i := range t.nodes {
+			known[t.nodes[i].rev] = int32(i)
+		}
+		find = func(rev Rev) int32 {
+			if i, has := known[rev]; has {
+				return i
+			}
+			return none
+		}
+	}
+	child := find(rev)
 	if child == none {
 		child = t.add(node{rev: rev, parent: none, isLeaf: true, leaf: leaf})
 		done.Added, done.Changed = true, true
@@ -63,7 +79,7 @@ func (t *Tree) Insert(rev Rev, ancestors []string, leaf Leaf) Insertion {
 		}
 		parent := t.nodes[child].parent
 		if parent == none {
-			if parent = t.find(rev); parent == none {
+			if parent = find(rev); parent == none {
 				parent = t.add(node{rev: rev, parent: none})
 			}
 			t.nodes[child].parent = parent
@@ -150,6 +166,18 @@ func (t *Tree) Leaf(rev Rev) (Leaf, bool) {
 		return t.nodes[i].leaf, true
 	}
 	return Leaf{}, false
+}
+
+// Ended lists the leaves that a revision with these ancestors, the parent's id first, follows from, the nearest first.
+func (t *Tree) Ended(rev Rev, ancestors []string) (leaves []LeafRev) {
+	for i := range t.nodes {
+		n := &t.nodes[i]
+		if at := rev.Gen - n.rev.Gen - 1; n.isLeaf && at >= 0 && at < int64(len(ancestors)) && ancestors[at] == n.rev.ID {
+			leaves = append(leaves, LeafRev{n.rev, n.leaf})
+		}
+	}
+	slices.SortFunc(leaves, func(a, b LeafRev) int { return cmp.Compare(b.Gen, a.Gen) })
+	return leaves
 }
 
 // SetLeaf replaces what is kept of a leaf.
