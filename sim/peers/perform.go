@@ -78,6 +78,8 @@ func (db *DB) putLocal(op peer.PutLocal) (peer.Result, *peer.Failure) {
 	}
 	found := db.getLocal(op.ID)
 	switch {
+	case db.Server.MaxDoc == ProxyLimit && len(op.Body) > proxyLog:
+		return nil, db.Server.refusesSize().Failure
 	case db.Deny[Logs] != nil:
 		return nil, answer(cmp.Or(db.Server.RefusesLogs, 403), "forbidden", "This database is only there to be read.")
 	case found.Rev == op.Rev:

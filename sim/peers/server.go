@@ -36,7 +36,8 @@ type Traits struct {
 	// MaxWrite is the number of documents that one _bulk_docs may have; 0 is any.
 	MaxWrite int
 	// MaxDoc is the length of the longest document that the server takes from replications, in bytes; 0 is
-	// any. One of ProxyLimit is that of a proxy before the server, which takes no long questions either.
+	// any. One of ProxyLimit is that of a proxy before the server, which takes no long questions and
+	// logs either.
 	MaxDoc int
 	// CutsFeeds servers break off every answer with changes after a few rows.
 	CutsFeeds bool
@@ -86,8 +87,12 @@ func (t Traits) tooLarge(d *docs.Document) bool { return t.MaxDoc > 0 && len(d.B
 // ProxyLimit is the MaxDoc of proxies, which answer with a page of theirs, without CouchDB's word for the error.
 const ProxyLimit = 200_000
 
-// proxyAsks is how many documents a question may be about that a proxy with ProxyLimit lets through.
-const proxyAsks = 3
+// What a proxy with ProxyLimit lets through: questions about so many documents, and logs of so many bytes, which have
+// ten checkpoints or so.
+const (
+	proxyAsks = 3
+	proxyLog  = 4000
+)
 
 // refusesSize is the answer to a request that is too large.
 func (t Traits) refusesSize() peer.Reply {
