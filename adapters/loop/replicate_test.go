@@ -101,7 +101,7 @@ func TestPageForWrite(t *testing.T) {
 	target := answers(t, map[string]string{
 		"/db/":                 `{"update_seq":0,"instance_start_time":"0"}`,
 		"/_revs_diff":          `{"_design/a":{"missing":["1-a"]}}`,
-		"/_design/a":           written,
+		"/_design/a":           `{"ok":true,"id":"_design/a","rev":"1-a"}`,
 		"/_ensure_full_commit": written,
 	})
 	puts := 0
