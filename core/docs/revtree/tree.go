@@ -172,7 +172,8 @@ func (t *Tree) Leaf(rev Rev) (Leaf, bool) {
 func (t *Tree) Ended(rev Rev, ancestors []string) (leaves []LeafRev) {
 	for i := range t.nodes {
 		n := &t.nodes[i]
-		if at := rev.Gen - n.rev.Gen - 1; n.isLeaf && at >= 0 && at < int64(len(ancestors)) && ancestors[at] == n.rev.ID {
+		at := rev.Gen - n.rev.Gen - 1
+		if n.isLeaf && at >= 0 && at < int64(len(ancestors)) && ancestors[at] == n.rev.ID {
 			leaves = append(leaves, LeafRev{n.rev, n.leaf})
 		}
 	}
