@@ -11,11 +11,16 @@ const AdminsOnly = `{"members":{"roles":["_admin"]},"admins":{"roles":["_admin"]
 
 // Security is what a security object says: who may use a database, and who may change what it is.
 type Security struct {
-	Admins, Members, Readers Group // Readers are what Members were called before
+	Admins  Group `json:"admins"`
+	Members Group `json:"members"`
+	Readers Group `json:"readers"` // what Members were called before
 }
 
 // Group is a set of users, by name and by role.
-type Group struct{ Names, Roles []string }
+type Group struct {
+	Names []string `json:"names"`
+	Roles []string `json:"roles"`
+}
 
 // errSecurity refuses a security object that would not say what its writer means.
 var errSecurity = BadRequest("the security object must be a JSON object in which admins and members, if they are " +
@@ -24,7 +29,7 @@ var errSecurity = BadRequest("the security object must be a JSON object in which
 // ParseSecurity reads a security object.
 func ParseSecurity(text []byte) (Security, error) {
 	var s Security
-	if json.Decode(text, &s) != nil {
+	if json.DecodeRecord(text, &s) != nil { // names are spelled exactly: CouchDB finds no admins in "Admins"
 		return s, errSecurity
 	}
 	if s.Members.empty() {

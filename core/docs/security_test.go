@@ -30,6 +30,9 @@ func TestSecurity(t *testing.T) {
 		{`{"admins":{"names":["ada"]},"readers":{"names":["bob"]}}`, "eve", "", false, false},
 		{`{"members":{"names":["bob"]},"readers":{"names":["eve"]}}`, "eve", "", false, false},
 		{`{"admins":null,"members":null,"x":1}`, "eve", "", true, false},
+		{`{"Admins":{"names":["eve"]},"members":{"names":["bob"]}}`, "eve", "", false, false}, // as in CouchDB
+		{`{"members":{"names":["bob"]},"MEMBERS":{"names":[]}}`, "eve", "", false, false},
+		{`{"members":{"names":["bob"],"Names":["eve"],"roles":null}}`, "eve", "", false, false},
 	} {
 		s, err := ParseSecurity([]byte(c.object))
 		var roles []string
