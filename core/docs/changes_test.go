@@ -65,7 +65,8 @@ func TestChangesPages(t *testing.T) {
 		if i%500 == 0 {
 			body = []byte(`{"t":"` + strings.Repeat("x", 40*chunkSize) + `"}`)
 		}
-		edits = append(edits, Edit{Document: Document{ID: fmt.Sprintf("d%04d", i), Rev: rev("1-a"), Body: body}, Replicated: true})
+		doc := Document{ID: fmt.Sprintf("d%04d", i), Rev: rev("1-a"), Body: body, Deleted: i%7 == 3}
+		edits = append(edits, Edit{Document: doc, Replicated: true})
 	}
 	w.update(t, edits...)
 	all := func(d *Document) bool { return true }

@@ -110,6 +110,22 @@ func TestRepetition(t *testing.T) {
 	}
 }
 
+// TestRefusedInRepeatedBatch: an edit that was refused beside another one stays so when the batch is repeated, though
+// it would be written by then.
+func TestRefusedInRepeatedBatch(t *testing.T) {
+	w := newWorld(t)
+	edits := []Edit{w.edit(t, `{"_id":"a","n":1}`), w.edit(t, `{"_id":"a","n":2}`)}
+	first := w.update(t, edits...)
+	if first[0].Err != nil || first[1].Err != ErrConflict {
+		t.Fatalf("%+v", first)
+	}
+	w.put(t, `{"_id":"a","_rev":"`+first[0].Rev.String()+`","_deleted":true}`)
+	again := w.update(t, edits...)
+	if again[0].Err != nil || again[0].Changed || again[0].Rev != first[0].Rev || again[1].Err != ErrConflict {
+		t.Errorf("repeated: %+v", again)
+	}
+}
+
 // TestRepetitionAfterOthers: the repetition comes when others have edited the document further.
 func TestRepetitionAfterOthers(t *testing.T) {
 	w := newWorld(t)
