@@ -2,6 +2,8 @@ package jobstore
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 
 	"couchrelay/core/jobs"
@@ -85,6 +87,35 @@ func TestDuplicateText(t *testing.T) {
 		if got := (&Duplicate{RepID: "r", DocID: c.doc, Other: c.other}).Error(); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
+	}
+}
+
+// TestWhoWaits: a document's job waits for another one's end, and the job of a request does not.
+func TestWhoWaits(t *testing.T) {
+	b := newWaitingBench(t)
+	b.put("one", simple, admin)
+	one := b.accept()
+	b.put("two", strings.Replace(simple, "h/b", "h/two", 1), admin)
+	two := b.accept()
+	b.replicate("joe")
+	request := b.accept()
+	for _, w := range []Work{two, request} {
+		dup, is := errors.AsType[*Duplicate](b.claim(w, one.Record.RepID))
+		if !is || dup.Waits != (w.JobID == two.JobID) {
+			t.Errorf("%s: %+v", w.JobID, dup)
+		}
+	}
+}
+
+// TestClaimOfAnotherReplication: a row that gives a replication to a job which is another one keeps nobody from it.
+func TestClaimOfAnotherReplication(t *testing.T) {
+	b := newBench(t)
+	b.put("one", simple, admin)
+	b.put("two", strings.Replace(simple, "h/b", "h/two", 1), admin)
+	b.do1(func(tx kv.Tx) error { tx.Set(b.s.Keys.Claim.Pack("x"), []byte(jobID("one"))); return nil })
+	other := get(b, func(tx kv.Tx) (*Record, error) { return b.s.claimedBy(tx, jobID("two"), "x") })
+	if other != nil {
+		t.Errorf("it is the replication of %+v", other)
 	}
 }
 
