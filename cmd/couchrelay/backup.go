@@ -40,7 +40,7 @@ type backupCommand struct {
 func (backupCommand) Help() string {
 	return "Writes the embedded store as of one moment into a file, while the service goes on. Credentials stay " +
 		"encrypted in it, and their key is not in it: keep a copy of secret.key apart. A store on FoundationDB is " +
-		"backed up with fdbbackup. --timeout bounds the connection only." + examples(
+		"backed up with fdbbackup. --timeout bounds how long nothing may come." + examples(
 		"Every night, from the service of this machine:", "couchrelay backup /backups/relay.backup",
 		"Compressed:", "couchrelay backup - | zstd > /backups/relay.backup.zst")
 }

@@ -7,6 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -255,12 +258,40 @@ func TestUpkeepOfNothing(t *testing.T) {
 	}
 }
 
+// TestSilentService: a check or backup does not wait for ever for a service that has taken the connection and hangs,
+// neither for the beginning of its answer nor for the rest.
+func TestSilentService(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		status int
+		begin  string
+		line   []string
+	}{
+		{unchecked, "", []string{"check"}}, {unchecked, "\n\n", []string{"check", "--repair"}},
+		{failed, "", []string{"backup", "-"}}, {failed, "couchrelay backup\n", []string{"backup", "-"}},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if c.begin != "" {
+				_, _ = io.WriteString(w, c.begin)
+				_ = http.NewResponseController(w).Flush()
+			}
+			<-r.Context().Done()
+		}))
+		defer server.Close()
+		out := typedIn(t, c.status, append(c.line, "--server", server.URL, "--timeout", "200ms")...)
+		if !strings.Contains(out, "nothing came from "+server.URL+" for 200ms (--timeout)") {
+			t.Errorf("%q: %s says %q", c.begin, c.line, out)
+		}
+	}
+}
+
 // TestFullDisk: a backup that cannot be written ends with the reason. That the one before it stays is tested with
 // durable.Replace.
 func TestFullDisk(t *testing.T) {
 	r, _ := newStoredRig(t)
 	full := &window{to: diskFull{}}
-	if err := (&backupCommand{remote: remote{Server: r.url}, File: "-"}).Run(full); !errors.Is(err, syscall.ENOSPC) {
+	command := backupCommand{remote: remote{Server: r.url, Timeout: time.Minute}, File: "-"}
+	if err := command.Run(full); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("of a service the error is %v", err)
 	}
 }

@@ -33,9 +33,9 @@ type checkCommand struct {
 func (checkCommand) Help() string {
 	return "Reads the whole store and compares all rows with each other: jobs, their places in queues and lists, " +
 		"counters, leases, documents, encrypted values. A running service goes on meanwhile. What is wrong is told " +
-		"row by row, with what --repair does about it. --timeout bounds the connection only.\n\nExit status: 0 the " +
-		"store is sound; 1 something is wrong with it; 2 it could not be checked, or the command line is " +
-		"wrong." + examples(
+		"row by row, with what --repair does about it. --timeout bounds how long nothing may come.\n\n" +
+		"Exit status: 0 the store is sound; 1 something is wrong with it; 2 it could not be checked, or the command " +
+		"line is wrong." + examples(
 		"Look at the store of a running service:", "couchrelay check",
 		"Look at a store that no service uses, and put right what can be:",
 		"couchrelay check --store /var/lib/couchrelay/store --repair",

@@ -136,26 +136,47 @@ func readAtMost(body io.Reader, most int64) ([]byte, error) {
 	return raw, err
 }
 
-// stream sends a request whose answer may take as long as it likes, and hands that on, unless it tells of an error.
+// errSilent ends a request to a service that does not answer any more.
+var errSilent = errors.New("the service is silent")
+
+// stream sends a request whose answer may take as long as it likes while something of it comes, and hands that on,
+// unless it tells of an error.
 func (r *remote) stream(method, path string, take func(io.Reader) error) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	err := r.streamed(ctx, method, path, take, func() *time.Timer {
+		return time.AfterFunc(r.Timeout, func() { cancel(errSilent) })
+	})
+	if err != nil && errors.Is(context.Cause(ctx), errSilent) {
+		return fmt.Errorf("nothing came from %s for %s (--timeout)", r.shown(), r.Timeout)
+	}
+	return err
+}
+
+// streamed is stream with a timer for each time that it waits for the service.
+func (r *remote) streamed(
+	ctx context.Context, method, path string, take func(io.Reader) error, wait func() *time.Timer,
+) error {
 	q, err := r.request(ctx, method, path, nil, nil)
 	if err != nil {
 		return err
 	}
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: r.Timeout,
-		DialContext: (&net.Dialer{Timeout: r.Timeout}).DialContext}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment}
 	defer transport.CloseIdleConnections()
+	timer := wait()
 	resp, err := transport.RoundTrip(q)
+	timer.Stop()
 	if err != nil {
 		return r.explain(ctx, err)
 	}
 	defer resp.Body.Close()
+	body := patient{resp.Body, wait}
 	if resp.StatusCode == http.StatusOK {
-		return take(resp.Body)
+		return take(body)
 	}
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	raw, err := io.ReadAll(io.LimitReader(body, maxAnswer))
 	if err == nil {
 		_, err = read(q, resp, raw)
 	}
@@ -163,6 +184,17 @@ func (r *remote) stream(method, path string, take func(io.Reader) error) error {
 		err = fmt.Errorf("%s answers %s: is it a couchrelay?", r.shown(), resp.Status)
 	}
 	return err
+}
+
+// patient is an answer with a timer for each wait for more of it.
+type patient struct {
+	io.Reader
+	wait func() *time.Timer
+}
+
+func (p patient) Read(b []byte) (int, error) {
+	defer p.wait().Stop()
+	return p.Reader.Read(b)
 }
 
 // request is a request with the user's credentials.

@@ -5,10 +5,14 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
+	"time"
 
 	"couchrelay/adapters/archive"
 	"couchrelay/adapters/inspect"
 	"couchrelay/adapters/web"
+
+	"github.com/benbjohnson/clock"
 )
 
 // Upkeep looks after the store of the service.
@@ -66,36 +70,77 @@ func (s upkeepAPI) check(q *web.Request) error { return s.look(q, false) }
 func (s upkeepAPI) repair(q *web.Request) error { return s.look(q, true) }
 
 // look answers with a line of JSON for each finding, and one for the summary, which shows that the check came to its
-// end.
+// end. Blank lines show that it goes on.
 func (s upkeepAPI) look(q *web.Request, repair bool) error {
 	if s.Upkeep == nil {
 		return noPart(q)
 	}
-	line := func(value any) error {
-		if !q.Began() {
-			q.Begin(http.StatusOK, "application/x-ndjson")
-		}
-		text, err := web.Encode(value)
-		if err == nil {
-			_, err = q.W.Write(append(text, '\n'))
-		}
-		if err == nil {
-			err = http.NewResponseController(q.W).Flush()
-		}
-		return err
-	}
+	answer := lines{q: q}
+	stop := sync.OnceFunc(answer.alive(s.Clock.Ticker(aliveEach)))
+	defer stop()
 	summary, err := s.Upkeep.Check(q.Context(), repair, func(t inspect.Told) error {
-		return line(struct {
+		return answer.put(struct {
 			Finding inspect.Told `json:"finding"`
 		}{t})
 	})
+	stop()
 	switch {
 	case errors.Is(err, ErrBusy):
 		return &web.Error{Status: http.StatusConflict, Name: "conflict", Reason: err.Error()}
 	case err != nil:
 		return err
 	}
-	return line(struct {
+	return answer.put(struct {
 		Summary inspect.Summary `json:"summary"`
 	}{summary})
+}
+
+// aliveEach is the time between two blank lines. A sound store has nothing to tell for minutes if it is large.
+const aliveEach = time.Second
+
+// lines are an answer of lines with JSON.
+type lines struct {
+	q  *web.Request
+	mu sync.Mutex // guards q
+}
+
+func (l *lines) put(value any) error {
+	text, err := web.Encode(value)
+	if err != nil {
+		return err
+	}
+	return l.write(text)
+}
+
+func (l *lines) write(text []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.q.Began() {
+		l.q.Begin(http.StatusOK, "application/x-ndjson")
+	}
+	if _, err := l.q.W.Write(append(text, '\n')); err != nil {
+		return err
+	}
+	return http.NewResponseController(l.q.W).Flush()
+}
+
+// alive writes a blank line at each tick until stop is called.
+func (l *lines) alive(ticks *clock.Ticker) (stop func()) {
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-ticks.C:
+				_ = l.write(nil) // a client that is gone ends the check by its context
+			case <-end:
+				return
+			}
+		}
+	}()
+	return func() {
+		ticks.Stop()
+		close(end)
+		<-ended
+	}
 }
