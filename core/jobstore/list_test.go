@@ -401,3 +401,38 @@ func (l *Listing) single() bool {
 	}
 	return n <= 1 && (l.Server == "" || hasPort(l.Server))
 }
+
+// TestTotalOfDeletedDatabase: the jobs of a database that was deleted count no more, also those that still run.
+func TestTotalOfDeletedDatabase(t *testing.T) {
+	b := newBench(t)
+	b.put("runs", simple, admin)
+	b.accept()
+	b.put("waits", strings.Replace(simple, "h/b", "h/waits", 1), admin)
+	b.do1(func(tx kv.Tx) error { b.s.Drop(tx, tuple.UUID{1}); return nil })
+	for name, f := range map[string]Filter{
+		"all": {}, "of a worker": {Workers: []string{"w"}},
+		"of the database": {Documents: true, Instance: DocumentJobs(tuple.UUID{1})},
+	} {
+		n, known, err := Lists{Store: b.s, Reader: b.db.Present()}.Total(f)
+		if n != 0 || !known || err != nil {
+			t.Errorf("%s: %d jobs, known %t, %v", name, n, known, err)
+		}
+	}
+}
+
+// TestHasPort: colons of an address in brackets are not those of a port.
+func TestHasPort(t *testing.T) {
+	for server, want := range map[string]bool{"h": false, "h:80": true, "[::1]": false, "[::1]:80": true} {
+		if hasPort(server) != want {
+			t.Errorf("%s has a port: %t", server, !want)
+		}
+	}
+}
+
+// TestChangedSharesAreToldOnce: an account that had other shares before is told once.
+func TestChangedSharesAreToldOnce(t *testing.T) {
+	from, to := Sharing{Shares: map[string]int64{"user:a": 200}}, Sharing{Shares: map[string]int64{"user:a": 300}}
+	if got, want := from.Changes(to), []string{"shares of user:a: 300, was 200"}; !slices.Equal(got, want) {
+		t.Errorf("changes %q, want %q", got, want)
+	}
+}
