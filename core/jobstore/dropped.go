@@ -187,6 +187,7 @@ func (d *dropping) removeAll(ids []string) error {
 		if d.full() {
 			break
 		}
+		page = page[:min(len(page), d.limit)]
 		data := make([]kv.Range, len(page))
 		for i, id := range page {
 			data[i] = d.s.Keys.Jobs.Job.Sub(id).Range()

@@ -2,6 +2,7 @@ package jobstore
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -81,5 +82,21 @@ func TestUnreadableBehindDropped(t *testing.T) {
 	ids := get(b, func(tx kv.Tx) ([]string, error) { return b.s.Keys.Jobs.IDs(tx) })
 	if want := []string{jobID("a"), jobID("c")}; !slices.Equal(ids, want) {
 		t.Errorf("left are the jobs %q, want %q", ids, want)
+	}
+}
+
+// TestSweepWithinLimit: a sweep removes no more jobs than it is to, be they more than a page.
+func TestSweepWithinLimit(t *testing.T) {
+	b := newBench(t)
+	for i := range 2 * dropPage {
+		if err := b.writeTo("_replicator", fmt.Sprint("r", i), simple, admin); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.do1(func(tx kv.Tx) error { b.s.Drop(tx, tuple.UUID{1}); return nil })
+	before := get(b, b.jobsCounted)
+	b.do1(func(tx kv.Tx) error { _, err := b.s.SweepDropped(tx, dropPage+6); return err })
+	if n := before - get(b, b.jobsCounted); n != dropPage+6 {
+		t.Errorf("%d jobs are removed, and should be %d", n, dropPage+6)
 	}
 }
