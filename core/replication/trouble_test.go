@@ -223,8 +223,8 @@ func TestStopWhileAnEndpointIsDown(t *testing.T) {
 	}
 }
 
-// TestStopBetweenAttempts: a checkpoint under way that waits for another attempt makes it as soon as the run is to stop,
-// or fails if the server asked to come later. The run waits for neither.
+// TestStopBetweenAttempts: a checkpoint under way that waits for another attempt makes it as soon as the run is to
+// stop, or fails if the server asked to come later. The run waits for neither.
 func TestStopBetweenAttempts(t *testing.T) {
 	for _, c := range []struct {
 		failure peer.Failure
