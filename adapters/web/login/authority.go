@@ -42,6 +42,7 @@ const (
 	maxAuthority = 1 << 20          // bytes of an answer
 	connectTime  = 30 * time.Second // for a connection with TLS
 	downPause    = time.Second      // in which a CouchDB that did not answer is not asked again
+	maxUsual     = 4 << 10          // bytes of a header that every server reads
 )
 
 // newClient returns what asks the CouchDB. Each connection with TLS is made by the settings of that moment.
@@ -152,7 +153,7 @@ type said struct {
 }
 
 // send carries a request out. A CouchDB that did not answer is left alone for a moment, so that requests do not queue
-// up behind it.
+// up behind it. That it gave no answer to a long header says nothing about others: anybody can send one.
 func (l *Login) send(s *settings, q *web.Request, r *http.Request) (said, error) {
 	k := &l.asked
 	k.mu.Lock()
@@ -185,9 +186,11 @@ func (l *Login) send(s *settings, q *web.Request, r *http.Request) (said, error)
 	}
 	err = fmt.Errorf("%w: the CouchDB that knows the users gave no answer: %w", kv.ErrUnavailable, err)
 	l.Logger.Warn("authority_away", "url", s.Couch.URL, "error", err)
-	k.mu.Lock()
-	k.down, k.retry = err, l.Clock.Now().Add(downPause)
-	k.mu.Unlock()
+	if len(r.Header.Get("Authorization"))+len(r.Header.Get("Cookie")) <= maxUsual {
+		k.mu.Lock()
+		k.down, k.retry = err, l.Clock.Now().Add(downPause)
+		k.mu.Unlock()
+	}
 	return said{}, err
 }
 

@@ -3,6 +3,7 @@ package login
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -159,6 +160,27 @@ func TestAnotherAuthority(t *testing.T) {
 	}
 	r.set("couch_auth/url=" + b.URL + "/couch")
 	r.want("GET /who", 401, wrong, header...)
+}
+
+// TestLongHeaders: a login that is too long for the CouchDB, which hangs up on it, keeps nobody else from logging in.
+func TestLongHeaders(t *testing.T) {
+	a := newAuthority(t)
+	own := a.Config.Handler
+	a.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if len(q.Header.Get("Cookie"))+len(q.Header.Get("Authorization")) > 8<<10 {
+			panic(http.ErrAbortHandler)
+		}
+		own.ServeHTTP(w, q)
+	})
+	r := newRig(t, "couch_auth/url="+a.URL+"/couch")
+	long := base64.RawURLEncoding.EncodeToString([]byte("ann:684EE180:" + strings.Repeat("x", 10_000)))
+	for header, value := range map[string]string{"Cookie": "AuthSession=" + long, "Authorization": "Bearer " + long} {
+		if w := r.ask("GET /who", header, value); w.Code != http.StatusServiceUnavailable {
+			t.Errorf("%s: %d %s", header, w.Code, w.Body)
+		}
+		r.want("GET /who", 200, ann, "Authorization", basic("ann", "secret"))
+		r.want("GET /who", 200, nobody, "Cookie", "AuthSession="+forgedCookie)
+	}
 }
 
 // TestAuthorityIsAway: a CouchDB that does not answer, or is none, is a 503 with the reason, in a bounded time, and is
