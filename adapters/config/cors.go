@@ -14,6 +14,7 @@ import (
 type CORS struct {
 	Enable      bool
 	Origins     []string // each a scheme and a host; * stands for all
+	Local       bool     // * stands for the pages of this machine only
 	Credentials bool     // whether pages of named origins may send cookies
 	Methods     []string
 	Headers     []string // of requests, in lower case
@@ -34,6 +35,14 @@ func defaultCORS() CORS {
 	}
 }
 
+// Pages returns which pages may use the service. While nothing tells an admin from others, so that every client is one,
+// * stands for those of this machine only.
+func (c *Config) Pages() CORS {
+	pages := c.CORS
+	pages.Local = len(c.Admins) == 0 && c.Auth.Couch.URL == ""
+	return pages
+}
+
 // Contradicts reports whether pages of all origins may send cookies. Only pages of origins with a name may.
 func (c CORS) Contradicts() bool { return c.Credentials && slices.Contains(c.Origins, "*") }
 
@@ -48,7 +57,10 @@ var enableCORS = config.Key[Config]{
 }
 
 var corsKeys = config.Section[Config]{
-	{Name: "origins", Says: "The origins whose pages may use the service, * for all.", Kind: origins},
+	{
+		Name: "origins", Kind: origins,
+		Says: "The origins whose pages may use the service, * for all; without an admin those of this machine.",
+	},
 	{
 		Name: "credentials", Says: "Whether pages of origins that are named, not of *, may use cookies.",
 		Kind: config.Boolean(func(c *Config) *bool { return &c.CORS.Credentials }),

@@ -7,6 +7,32 @@ import (
 	"couchrelay/adapters/config"
 )
 
+// TestPagesWithoutAdmin: as long as every client is an admin, origins = * lets no page of elsewhere be one.
+func TestPagesWithoutAdmin(t *testing.T) {
+	r := newRig(t)
+	for key, body := range map[string]string{"chttpd/enable_cors": `"true"`, "cors/origins": `"*"`} {
+		if status, answer := r.call("PUT", "_node/_local/_config/"+key, body); status != 200 {
+			t.Fatalf("%s: %d %v", key, status, answer)
+		}
+	}
+	for page, allowed := range map[string]bool{"https://evil.example.com": false, "http://localhost:8080": true} {
+		q, err := http.NewRequestWithContext(t.Context(), "OPTIONS", r.url+"_replicate", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Origin", page)
+		q.Header.Set("Access-Control-Request-Method", "POST")
+		answer, err := http.DefaultClient.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if got := answer.Header.Get("Access-Control-Allow-Origin"); (got == page) != allowed {
+			t.Errorf("%s: %d %v", page, answer.StatusCode, answer.Header)
+		}
+	}
+}
+
 // TestCORSIsLive: keys change by requests; a page is told what it may do without a login, and reads errors, too.
 // Cookies for all origins are refused.
 func TestCORSIsLive(t *testing.T) {

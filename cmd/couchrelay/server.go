@@ -26,7 +26,10 @@ func newServer(h http.Handler, l config.Limits, logger *slog.Logger) *http.Serve
 
 // newEntry returns the handler of all requests: the service, or a front that asks it about replications alone.
 func newEntry(couchDB string, own *service) (http.Handler, error) {
-	cors := func() config.CORS { return inForce(own).CORS }
+	cors := func() config.CORS {
+		c := inForce(own)
+		return c.Pages()
+	}
 	bounded := func(h http.Handler) http.Handler {
 		return door.Bounded(limits(own), door.BehindProxies(limits(own), h))
 	}

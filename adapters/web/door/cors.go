@@ -2,6 +2,8 @@ package door
 
 import (
 	"net/http"
+	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,7 +23,8 @@ func CORS(settings func() config.CORS, h http.Handler) http.Handler {
 		w.Header().Add("Vary", "Origin")
 		origin := r.Header.Get("Origin")
 		named := slices.Contains(c.Origins, origin)
-		if origin == "" || !named && !slices.Contains(c.Origins, "*") {
+		all := slices.Contains(c.Origins, "*") && (!c.Local || ofThisMachine(origin))
+		if origin == "" || !named && !all {
 			h.ServeHTTP(w, r)
 			return
 		}
@@ -37,6 +40,16 @@ func CORS(settings func() config.CORS, h http.Handler) http.Handler {
 		header.Set("Access-Control-Expose-Headers", exposed(c))
 		h.ServeHTTP(w, r)
 	})
+}
+
+// ofThisMachine reports whether an origin is one of pages that this machine itself serves.
+func ofThisMachine(origin string) bool {
+	u, err := url.Parse(origin)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // preflight reports whether a request asks for what is allowed, and says in the answer's header what is.

@@ -29,6 +29,8 @@ func TestCORS(t *testing.T) {
 	named := settings("origins", app+", http://localhost:8080", "credentials", "true", "max_age", "60")
 	all := settings("origins", "*")
 	both := settings("origins", app+", *", "credentials", "true")
+	local, one := all, settings("origins", app)
+	local.Local, one.Local = true, true
 	few := settings("origins", app, "methods", "get, PUT", "headers", "Content-Type, X-Mine")
 	for name, c := range map[string]struct {
 		settings                config.CORS
@@ -49,6 +51,14 @@ func TestCORS(t *testing.T) {
 		"null":                    {named, "GET", "null", "", "", false, false, false},
 		"all":                     {all, "GET", other, "", "", true, false, false},
 		"all, asked":              {all, "OPTIONS", other, "PUT", "", true, false, true},
+		"all here, another":       {local, "GET", other, "", "", false, false, false},
+		"all here, asked":         {local, "OPTIONS", other, "PUT", "", false, false, false},
+		"all here, null":          {local, "GET", "null", "", "", false, false, false},
+		"all here, like it":       {local, "GET", "http://localhost.example.com", "", "", false, false, false},
+		"all here, by name":       {local, "OPTIONS", "http://localhost:8080", "PUT", "", true, false, true},
+		"all here, by address":    {local, "GET", "http://127.0.0.1:8080", "", "", true, false, false},
+		"all here, by IPv6":       {local, "GET", "http://[::1]:8080", "", "", true, false, false},
+		"one, without an admin":   {one, "GET", app, "", "", true, false, false},
 		"all and one, the one":    {both, "GET", app, "", "", true, true, false},
 		"all and one, another":    {both, "GET", other, "", "", true, false, false},
 		"unknown header":          {named, "OPTIONS", app, "GET", "X-Evil", true, true, false},
