@@ -46,6 +46,7 @@ func (f *front) databases(w http.ResponseWriter, r *http.Request) {
 	ask := func(h http.Handler) *captured {
 		q := r.Clone(r.Context())
 		q.Header.Del("Accept-Encoding") // the answers are read
+		q.Header.Del("If-None-Match")   // for the CouchDB's own list, which is a part
 		q.URL.RawQuery, q.Body = query.Encode(), io.NopCloser(bytes.NewReader(body))
 		return capture(h, q)
 	}
@@ -63,6 +64,7 @@ func (f *front) databases(w http.ResponseWriter, r *http.Request) {
 	}
 	if ok {
 		answer.put(theirs)
+		answer.header.Del("ETag") // of the CouchDB's own list
 	}
 	for name, values := range answer.header {
 		w.Header()[name] = values

@@ -263,6 +263,29 @@ func TestAllDatabases(t *testing.T) {
 	between(t, 401, 200).Want("GET /_all_dbs", 401, `{"error":"refused"}`)
 }
 
+// TestListIsNeverUnchanged: the tag that CouchDB gives its list says nothing of the service's databases, so no list has
+// it, and a client that knows it gets the list.
+func TestListIsNeverUnchanged(t *testing.T) {
+	tagged := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if w.Header().Set("ETag", `"t"`); r.Header.Get("If-None-Match") == `"t"` {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		fmt.Fprint(w, `["orders"]`)
+	}))
+	t.Cleanup(tagged.Close)
+	u, err := ParseURL(tagged.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := webtest.New(t, New(Options{CouchDB: u, Service: behind(t, 200, "_replicator"),
+		Logger: slog.New(slog.DiscardHandler)}))
+	s.Want("GET /_all_dbs", 200, `["_replicator","orders"]`, "If-None-Match", `"t"`)
+	if tag := s.Ask("GET /_all_dbs").Header.Get("ETag"); tag != "" {
+		t.Errorf("the list has the tag %s", tag)
+	}
+}
+
 // TestDatabasesInfo: what there is to know of replicator databases is told by the service.
 func TestDatabasesInfo(t *testing.T) {
 	s := between(t, 200, 200)
