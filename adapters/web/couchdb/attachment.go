@@ -318,6 +318,7 @@ func (q *request) edited() (*docs.Document, error) {
 	d, err := do(q, func(_ kv.Tx, db *docs.Database) (*docs.Document, error) {
 		return db.Read(q.id, docs.Want{Rev: rev})
 	})
+	d, err = q.mayKnow(q, d, err)
 	if errors.Is(err, docs.ErrMissing) {
 		return nil, docs.ErrConflict
 	}
@@ -335,6 +336,7 @@ func (q *request) deleteAttachment() error {
 	d, err := do(q, func(_ kv.Tx, db *docs.Database) (*docs.Document, error) {
 		return db.Read(q.id, docs.Want{Rev: rev})
 	})
+	d, err = q.mayKnow(q, d, err)
 	if errors.Is(err, docs.ErrMissing) && !rev.IsZero() {
 		return docs.ErrConflict
 	}

@@ -423,7 +423,7 @@ func (q *request) sendBulk(wanted []bulkWanted) error {
 		if err != nil {
 			return err
 		}
-		q.viewAll(q, answers)
+		q.viewAll(q, plain, answers)
 		if !q.Began() {
 			q.Begin(http.StatusOK, "application/json")
 		}

@@ -202,10 +202,10 @@ func (q *request) postDocument() error {
 
 // deleteDocument replaces a leaf by a tombstone.
 func (q *request) deleteDocument() error {
-	_, err := do(q, func(_ kv.Tx, db *docs.Database) (*docs.Document, error) {
+	d, err := do(q, func(_ kv.Tx, db *docs.Database) (*docs.Document, error) {
 		return db.Read(q.id, docs.Want{})
 	})
-	if err != nil {
+	if _, err = q.mayKnow(q, d, err); err != nil {
 		return err
 	}
 	rev, err := q.rev()

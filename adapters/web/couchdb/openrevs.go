@@ -30,7 +30,7 @@ func (q *request) openRevs() error {
 	if err != nil {
 		return err
 	}
-	q.viewAll(q, answers)
+	q.viewAll(q, []docs.Wanted{wanted}, answers)
 	if len(answers[0]) == 0 && wanted.Revs == nil {
 		return docs.ErrMissing
 	}

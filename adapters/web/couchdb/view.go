@@ -22,15 +22,28 @@ func (s *server) viewed(q *request, d *docs.Document) *docs.Document {
 	return seen
 }
 
-// viewAll hides what the client may not see among revisions that were opened.
-func (s *server) viewAll(q *request, answers [][]docs.Opened) {
-	for _, answer := range answers {
-		for i := range answer {
-			if o := &answer[i]; o.Doc != nil {
-				rev := o.Doc.Rev
-				if o.Doc = s.viewed(q, o.Doc); o.Doc == nil {
-					o.Missing = rev
+// mayKnow returns a document that was read, as it is, or why the client may not know that there is one.
+func (s *server) mayKnow(q *request, d *docs.Document, err error) (*docs.Document, error) {
+	if err == nil {
+		_, err = s.view(q, d)
+	}
+	return d, err
+}
+
+// viewAll hides what the client may not see among revisions that were opened: it is as if there were none.
+func (s *server) viewAll(q *request, wanted []docs.Wanted, answers [][]docs.Opened) {
+	for i, answer := range answers {
+		for j := range answer {
+			o := &answer[j]
+			if o.Doc == nil {
+				continue
+			}
+			if o.Doc = s.viewed(q, o.Doc); o.Doc == nil {
+				answers[i] = nil
+				for _, rev := range wanted[i].Revs {
+					answers[i] = append(answers[i], docs.Opened{Missing: rev})
 				}
+				break
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"couchrelay/adapters/web"
@@ -97,10 +98,32 @@ func (s databases) write(q *web.Request, tx kv.Tx, db *docs.Database, edits []do
 			}
 			return ask(next, prev)
 		}
-		return db.Update(edits[:most(len(edits))])
+		return updateUsers(db, by, edits[:most(len(edits))])
 	}
 	by := jobstore.Writer{Name: q.User.Name, Admin: q.Admin, Roles: q.User.Roles}
 	return s.Store.WriteDocs(tx, db, edits, by, s.now())
+}
+
+// updateUsers writes users. As in CouchDB a document of which the user may not know is missing before it is a conflict,
+// or the answer would tell which users there are.
+func updateUsers(db *docs.Database, by users.By, edits []docs.Edit) ([]docs.Written, error) {
+	hidden := func(e docs.Edit) bool { return by.Name != "" && errors.Is(by.MayRead(e.ID), docs.ErrMissing) }
+	known, err := db.Update(slices.DeleteFunc(slices.Clone(edits), hidden))
+	if err != nil {
+		return nil, err
+	}
+	var written []docs.Written
+	for _, e := range edits {
+		switch {
+		case hidden(e):
+			written = append(written, docs.Written{ID: e.ID, Rev: e.Rev, Err: docs.ErrMissing})
+		case len(known) == 0:
+			return written, nil // the others are written by the next transaction
+		default:
+			written, known = append(written, known[0]), known[1:]
+		}
+	}
+	return written, nil
 }
 
 // mayWriteUser refuses what a user must not write in place of prev, which may be nil. The winner counts, too: the roles
