@@ -6,6 +6,7 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"errors"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -109,10 +110,13 @@ func (s *settings) derived(body *userBody, first func(string) string) *account {
 	return derived(prf, want, body.Salt, body.Iterations, first)
 }
 
+var errLongPassword = &web.Error{Status: http.StatusRequestEntityTooLarge, Name: "too_large",
+	Reason: "a `password` may have " + strconv.Itoa(maxPassword) + " bytes"}
+
 // Derive returns the key of a new password.
 func (l *Login) Derive(q *web.Request, password string) (users.Key, error) {
 	if len(password) > maxPassword {
-		return users.Key{}, web.TooLarge(maxPassword)
+		return users.Key{}, errLongPassword
 	}
 	release, err := l.slot(q)
 	if err != nil {

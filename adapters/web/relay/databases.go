@@ -2,7 +2,9 @@ package relay
 
 import (
 	"errors"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"couchrelay/adapters/web"
@@ -55,6 +57,9 @@ func (s databases) view(q *web.Request, d *docs.Document) (*docs.Document, error
 // maxPasswords bounds the keys that one request may have derived.
 const maxPasswords = 100
 
+var errManyPasswords = &web.Error{Status: http.StatusRequestEntityTooLarge, Name: "too_large",
+	Reason: "a request may have " + strconv.Itoa(maxPasswords) + " documents with a `password`; send the others later"}
+
 // prepare puts keys in the place of passwords of users.
 func (s databases) prepare(q *web.Request, edits []docs.Edit) error {
 	if q.Param("db") != users.Database {
@@ -70,7 +75,7 @@ func (s databases) prepare(q *web.Request, edits []docs.Edit) error {
 			continue
 		}
 		if count++; count > maxPasswords {
-			return web.TooLarge(maxPasswords)
+			return errManyPasswords
 		}
 		key, err := s.Login.Derive(q, password)
 		if err != nil {

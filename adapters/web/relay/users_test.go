@@ -44,3 +44,23 @@ func TestHiddenUsers(t *testing.T) {
 		}
 	}
 }
+
+// TestTooManyPasswords: a refusal says that it is about passwords, and how many, or how long ones, are accepted.
+func TestTooManyPasswords(t *testing.T) {
+	s := newSite(t)
+	if err := s.service.Login.Configure(map[string]string{"adm": "secret"}, quick()); err != nil {
+		t.Fatal(err)
+	}
+	s.must('A', "PUT", "/_users", "")
+	user := `{"_id":"org.couchdb.user:a","type":"user","name":"a","roles":[],"password":"p"}`
+	many := strings.Repeat(user+",", maxPasswords) + user
+	for body, want := range map[string]string{
+		many: "a request may have 100 documents with a `password`",
+		strings.Replace(user, `"p"`, `"`+strings.Repeat("p", 10_001)+`"`, 1): "a `password` may have 10000 bytes",
+	} {
+		w := s.ask('A', "POST", "/_users/_bulk_docs", `{"docs":[`+body+`]}`)
+		if w.Code != 413 || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
+}
