@@ -102,7 +102,7 @@ func (p *Pair) leaveFeed(f *feed) {
 
 // openFeed asks the source for changes and starts reading them. The feed outlives this operation, so its
 // request has a context of its own; ctx ends it only until openFeed returns. A source that refuses POST,
-// which a filter by document ids needs, is asked again for all changes. Rows are chosen here in any case: releases of
+// which a filter by document ids needs, or as long a list of them, is asked again for all changes. Rows are chosen here in any case: releases of
 // Sync Gateway, for one, take the parameters of a POST from its body alone, and answer with all documents.
 func (p *Pair) openFeed(ctx context.Context, op peer.ReadChanges) (*feed, *peer.Failure) {
 	long, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -114,7 +114,7 @@ func (p *Pair) openFeed(ctx context.Context, op peer.ReadChanges) (*feed, *peer.
 	}
 	filtered := p.filter.Kind != spec.DocIDs || !p.noDocIDs.Load()
 	a, failure := p.source.ask(long, p.changesRequest(op, filtered), http.StatusOK)
-	if filtered && p.filter.Kind == spec.DocIDs && isNotAllowed(failure) {
+	if filtered && p.filter.Kind == spec.DocIDs && takesNoList(failure) {
 		p.noDocIDs.Store(true)
 		filtered = false
 		a, failure = p.source.ask(long, p.changesRequest(op, filtered), http.StatusOK)
@@ -128,9 +128,11 @@ func (p *Pair) openFeed(ctx context.Context, op peer.ReadChanges) (*feed, *peer.
 	return f, nil
 }
 
-// isNotAllowed reports whether a server answered 405.
-func isNotAllowed(f *peer.Failure) bool {
-	return f != nil && f.Kind == peer.Status && f.Status == http.StatusMethodNotAllowed
+// takesNoList reports whether a server answered that it takes no POST, or a proxy before it that this one is too long:
+// nginx takes 1 MB unless it is told otherwise.
+func takesNoList(f *peer.Failure) bool {
+	return f != nil && f.Kind == peer.Status &&
+		(f.Status == http.StatusMethodNotAllowed || f.Status == http.StatusRequestEntityTooLarge)
 }
 
 // changesRequest returns the request for all changes after op.Since or, with op.Wait, for the next ones to

@@ -40,13 +40,14 @@ func TestNoDocIDs(t *testing.T) {
 	})
 }
 
-// TestOnlyDocIDs: no row of another document comes, whatever the source makes of the list, and none if it is empty.
+// TestOnlyDocIDs: no row of another document comes, whatever the source makes of the list, be it too long for a proxy,
+// and none if it is empty.
 func TestOnlyDocIDs(t *testing.T) {
-	for _, post := range []int{200, 405} {
+	for _, post := range []int{200, 405, 413} {
 		for _, ids := range [][]string{nil, {"doc12", "doc3"}, {"doc3", "doc1", "doc20"}} {
 			inRig(t, func(w http.ResponseWriter, r *http.Request) {
-				if r.Method == http.MethodPost && post == 405 {
-					says(405, `{"error":"method_not_allowed"}`)(w, r)
+				if r.Method == http.MethodPost && post != 200 {
+					says(post, `{"error":"method_not_allowed"}`)(w, r)
 					return
 				}
 				says(200, numbered(1, 25))(w, r)

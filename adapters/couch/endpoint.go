@@ -67,6 +67,7 @@ func (c *Client) newEndpoint(side peer.Side, from spec.Endpoint, policy *reach.P
 		slots: make(chan struct{}, max(1, from.Connections)), plain: from.Compression == spec.CompressOff,
 	}
 	e.shown = base.Scheme + "://" + base.Host + base.EscapedPath()
+	e.hideQuery()
 	e.setHeaders(from.Headers)
 	e.named = referencesOf(c.options.Secrets, from)
 	if from.Credentials.IsSet() && from.Credentials.Password.Reference() == "" {
@@ -124,6 +125,24 @@ func (e *endpoint) hideHeader(name, value string) {
 	e.hide(value)
 	if _, token, found := strings.Cut(value, " "); found {
 		e.hide(token)
+	}
+}
+
+// minToken is the length in bytes from which the value of a parameter may be a token: shorter ones are words and numbers,
+// which occur in any failure.
+const minToken = 8
+
+// hideQuery keeps the query of the endpoint's URL out of failures: it may hold a token, and servers and proxies show
+// what they were asked for.
+func (e *endpoint) hideQuery() {
+	for _, param := range strings.Split(e.base.RawQuery, "&") {
+		_, raw, _ := strings.Cut(param, "=")
+		if value, err := url.QueryUnescape(raw); len(raw) >= minToken {
+			e.secrets = append(e.secrets, raw)
+			if err == nil {
+				e.hide(value)
+			}
+		}
 	}
 }
 

@@ -124,6 +124,19 @@ func TestSecretsOfHeaders(t *testing.T) {
 		})
 }
 
+// TestSecretsOfQueries: a token in the URL of an endpoint stays out of failures, also where a server shows what it was
+// asked for.
+func TestSecretsOfQueries(t *testing.T) {
+	inRig(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, "no "+r.RequestURI+" with to/ken+1 for "+r.URL.Query().Get("v"), http.StatusNotFound)
+	}, nil, func(r *rig) {
+		f := r.do(peer.GetLocal{ID: "x"}).Failure
+		if f.Reason != "no /db/_local/x?key=*****&v=3&odd=***** with ***** for 3" {
+			t.Errorf("%s", f)
+		}
+	}, func(rep *spec.Replication) { rep.Source.URL += "?key=to%2fken%2B1&v=3&odd=%zz45678" })
+}
+
 func TestFailureText(t *testing.T) {
 	inRig(t, says(500, `{"error":"e","reason":"`+strings.Repeat("ü\\n", 400)+`"}`), nil, func(r *rig) {
 		f := r.do(peer.GetLocal{ID: "x"}).Failure
