@@ -186,16 +186,16 @@ func (w *way) look(ctx context.Context, parts *[buckets]bool, n *Counts) error {
 // judge tells what the target lacks of some documents. The source is asked afterwards which of them were changed since
 // the beginning, so that no revision counts as missing that was written meanwhile.
 func (w *way) judge(ctx context.Context, docs []peer.DocRevs, n *Counts) error {
-	diff, err := ask[peer.Diff](ctx, w, peer.DiffRevs{Docs: docs})
-	if err != nil || len(diff.Docs) == 0 {
+	lacks, err := w.lacks(ctx, docs)
+	if err != nil || len(lacks) == 0 {
 		return err
 	}
-	changed, err := w.changed(ctx, diff.Docs)
+	changed, err := w.changed(ctx, lacks)
 	if err != nil {
 		return err
 	}
 	var lacking []peer.DocRevs
-	for _, d := range diff.Docs {
+	for _, d := range lacks {
 		if !changed[d.ID] {
 			lacking = append(lacking, peer.DocRevs{ID: d.ID, Revs: d.Missing})
 		} else if err := w.tell(Difference{Changed, d.ID, d.Missing}, n); err != nil {
@@ -239,12 +239,36 @@ func (w *way) repair(ctx context.Context, docs []peer.DocRevs) (map[string][]str
 	if err := w.Repair(ctx, ids); err != nil {
 		return nil, err
 	}
-	diff, err := ask[peer.Diff](ctx, w, peer.DiffRevs{Docs: docs})
+	lacks, err := w.lacks(ctx, docs)
 	still := map[string][]string{}
-	for _, d := range diff.Docs {
+	for _, d := range lacks {
 		still[d.ID] = d.Missing
 	}
 	return still, err
+}
+
+// lacks returns what the target lacks of some documents. A question that it, or a proxy before it, does not take as a
+// whole is asked in parts. What the target cannot read, such as an id with half of a surrogate pair, it has not.
+func (w *way) lacks(ctx context.Context, docs []peer.DocRevs) ([]peer.DocMissing, error) {
+	reply, err := w.until(ctx, peer.DiffRevs{Docs: docs})
+	if diff, is := reply.Result.(peer.Diff); is {
+		return diff.Docs, nil
+	}
+	f := reply.Failure
+	unread := f.Kind == peer.Status && f.Status == 400 && f.Error != ""
+	tooLong := f.Kind == peer.Status && f.Status == 413
+	switch half := len(docs) / 2; {
+	case half > 0 && (unread || tooLong):
+		first, err := w.lacks(ctx, docs[:half])
+		if err != nil {
+			return nil, err
+		}
+		second, err := w.lacks(ctx, docs[half:])
+		return slices.Concat(first, second), err
+	case unread:
+		return []peer.DocMissing{{ID: docs[0].ID, Missing: docs[0].Revs}}, nil
+	}
+	return nil, err
 }
 
 // changed returns which documents the source has changed since the comparison began.
@@ -275,7 +299,7 @@ func (w *way) rows(ctx context.Context, pair *couch.Pair, since peer.Seq, take f
 		op := peer.ReadChanges{Since: since, Limit: atOnce}
 		reply := pair.Do(ctx, 0, op)
 		got, _ := reply.Result.(peer.Changes)
-		if len(got.Rows)+got.Skipped > 0 {
+		if len(got.Rows)+got.Skipped > 0 || got.LastSeq != "" && got.LastSeq != since { // it goes on
 			failures = 0
 		}
 		if err := take(got.Rows); err != nil {
@@ -300,15 +324,23 @@ func (w *way) rows(ctx context.Context, pair *couch.Pair, since peer.Seq, take f
 }
 
 // ask sends a request of a way until it is answered.
-func ask[R peer.Result](ctx context.Context, w *way, op peer.Op) (R, error) {
+func ask[R peer.Result](ctx context.Context, w *way, op peer.Op) (got R, err error) {
+	reply, err := w.until(ctx, op)
+	if err == nil {
+		got = reply.Result.(R)
+	}
+	return got, err
+}
+
+// until sends a request of a way until it is answered, or fails in a way that does not pass.
+func (w *way) until(ctx context.Context, op peer.Op) (peer.Reply, error) {
 	for failures := 0; ; failures++ {
 		reply := w.pair.Do(ctx, 0, op)
 		if reply.Failure == nil {
-			return reply.Result.(R), nil
+			return reply, nil
 		}
 		if err := w.pause(ctx, op, reply.Failure, failures); err != nil {
-			var none R
-			return none, err
+			return reply, err
 		}
 	}
 }
