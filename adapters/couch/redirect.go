@@ -21,6 +21,9 @@ const maxHops = 5
 //
 // A redirect to the same path that has no query keeps the request's: proxies are told to redirect to $uri, which is the
 // path alone. Without it the feed would begin at zero, with neither filter nor conflicts.
+//
+// A 303 in answer to anything but GET is not followed: what is found there says nothing of the request, and might be
+// taken for its answer.
 func (e *endpoint) follow(ctx context.Context, r request) (*answer, *peer.Failure) {
 	base := e.base
 	if moved := e.moved.Load(); moved != nil && r.stream != nil {
@@ -36,7 +39,7 @@ func (e *endpoint) follow(ctx context.Context, r request) (*answer, *peer.Failur
 			return nil, f
 		}
 		next, is := a.redirect(to)
-		if !is {
+		if !is || a.StatusCode == http.StatusSeeOther && r.method != http.MethodGet {
 			return a, nil
 		}
 		known := e.remember(next, r)
@@ -50,9 +53,7 @@ func (e *endpoint) follow(ctx context.Context, r request) (*answer, *peer.Failur
 			return nil, f
 		}
 		a.finish()
-		if a.StatusCode == http.StatusSeeOther {
-			r.method, r.open, r.size = http.MethodGet, nil, 0
-		} else if known && next.RawQuery == "" && r.query != "" {
+		if known && next.RawQuery == "" && r.query != "" {
 			next.RawQuery = r.query
 			if !e.stranger(next) {
 				next.RawQuery = joinQueries(e.base.RawQuery, r.query)

@@ -32,20 +32,19 @@ func redirects(status int, base string) http.HandlerFunc {
 
 func TestRedirects(t *testing.T) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
-		method := ""
 		target := func(w http.ResponseWriter, r *http.Request) {
-			if method = r.Method; method == "GET" && r.ContentLength != 0 {
-				t.Errorf("%d: GET with a body", status)
+			if r.Method == "GET" { // whatever is there must not be taken for an answer
+				says(200, `{}`)(w, r)
+				return
 			}
 			redirects(status, "http://target.test/new/")(w, r)
 		}
 		inRig(t, redirects(status, "/new/"), target, func(r *rig) {
 			must[peer.Opened](r, peer.Open{})
 			reply := r.do(peer.DiffRevs{Docs: []peer.DocRevs{{ID: "a", Revs: []string{"1-a"}}}})
-			d, _ := reply.Result.(peer.Diff)
-			if isSeeOther := status == 303; isSeeOther != (method == "GET") ||
-				isSeeOther != (len(d.Docs) == 0) {
-				t.Errorf("%d: %s, %+v %v", status, method, d, reply.Failure)
+			d, is := reply.Result.(peer.Diff)
+			if is != (status != 303) || is != (len(d.Docs) == 1) || !is && reply.Failure.Status != 303 {
+				t.Errorf("%d: %+v %v", status, d, reply.Failure)
 			}
 		})
 	}
@@ -63,7 +62,7 @@ func TestRedirectsKeepQuery(t *testing.T) {
 		{307, "http://target.test/new/_changes", "target.test" + feed},
 		{302, "/new/_changes?x=1", "source.test/new/_changes?x=1"},
 		{302, "/login", "source.test/login"},
-		{303, "/new/_changes", "source.test/new/_changes"},
+		{303, "/new/_changes", "source.test" + strings.Replace(feed, "?", "?token=t0k&", 1)},
 	} {
 		got := ""
 		serve := func(w http.ResponseWriter, r *http.Request) {
