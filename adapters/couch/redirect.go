@@ -20,7 +20,8 @@ const maxHops = 5
 // attempt would end in the same way.
 //
 // A redirect to the same path that has no query keeps the request's: proxies are told to redirect to $uri, which is the
-// path alone. Without it the feed would begin at zero, with neither filter nor conflicts.
+// path alone. Without it the feed would begin at zero, with neither filter nor conflicts, and a token of the endpoint's
+// URL would be lacking.
 //
 // A 303 in answer to anything but GET is not followed: what is found there says nothing of the request, and might be
 // taken for its answer.
@@ -53,7 +54,7 @@ func (e *endpoint) follow(ctx context.Context, r request) (*answer, *peer.Failur
 			return nil, f
 		}
 		a.finish()
-		if known && next.RawQuery == "" && r.query != "" {
+		if known && next.RawQuery == "" {
 			next.RawQuery = r.query
 			if !e.stranger(next) {
 				next.RawQuery = joinQueries(e.base.RawQuery, r.query)
@@ -83,9 +84,13 @@ func (a *answer) redirect(from *url.URL) (*url.URL, bool) {
 }
 
 // remember notes the base that a redirect leads to, and reports whether it could: the redirect must keep the
-// part of the path that the request added to the base.
+// part of the path that the request added to the base, be it decoded, as nginx's $uri is.
 func (e *endpoint) remember(to *url.URL, r request) bool {
 	prefix, is := strings.CutSuffix(to.EscapedPath(), r.path)
+	if plain, err := url.PathUnescape(r.path); !is && err == nil {
+		prefix, is = strings.CutSuffix(to.Path, plain)
+		prefix = (&url.URL{Path: prefix}).EscapedPath()
+	}
 	if r.path == "" && !strings.HasSuffix(prefix, "/") {
 		prefix += "/"
 	}

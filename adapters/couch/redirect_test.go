@@ -86,6 +86,43 @@ func TestRedirectsKeepQuery(t *testing.T) {
 	}
 }
 
+// TestRedirectsToURI: a proxy that redirects to nginx's $uri, which has neither query nor escapes, has requests come with
+// both, also those whose query is the token of the endpoint's URL alone.
+func TestRedirectsToURI(t *testing.T) {
+	const id = "anna (home)@a.test"
+	var asked []string
+	uri := func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/db/") {
+			w.Header()["Location"] = []string{"/new/" + strings.TrimPrefix(r.URL.Path, "/db/")}
+			w.WriteHeader(http.StatusMovedPermanently)
+			return
+		}
+		asked = append(asked, r.Method+" "+r.URL.Path+"?"+r.URL.RawQuery)
+		switch {
+		case r.Method == http.MethodPut:
+			says(201, `{"ok":true}`)(w, r)
+		case strings.HasSuffix(r.URL.Path, id):
+			says(200, `[{"ok":{"_id":"`+id+`","_rev":"1-a"}}]`)(w, r)
+		default:
+			says(200, `{"update_seq":1}`)(w, r)
+		}
+	}
+	inRig(t, uri, uri, func(r *rig) {
+		must[peer.Opened](r, peer.Open{})
+		must[peer.Local](r, peer.GetLocal{ID: "x"})
+		op := peer.CopyDoc{ID: id, Revs: []string{"1-a"}}
+		if f := r.do(op).Failure; f == nil || f.Kind != peer.Broken { // which the core retries
+			t.Errorf("a document on its way: %v", f)
+		}
+		must[peer.Copied](r, op)
+	}, func(rep *spec.Replication) { rep.Source.URL += "?token=t0k" })
+	get := "GET /new/" + id + "?token=t0k&open_revs=%5B%221-a%22%5D&revs=true&latest=true"
+	want := []string{"GET /new/?token=t0k", "GET /new/_local/x?token=t0k", get, get, "PUT /new/" + id + "?new_edits=false"}
+	if !slices.Equal(asked, want) {
+		t.Errorf("asked\n%s", strings.Join(asked, "\n"))
+	}
+}
+
 // TestRedirectsKeepConnections: a redirect comes with a page for people, and its connection is used again.
 func TestRedirectsKeepConnections(t *testing.T) {
 	inRig(t, func(w http.ResponseWriter, r *http.Request) {
