@@ -102,8 +102,9 @@ func (p *Pair) leaveFeed(f *feed) {
 
 // openFeed asks the source for changes and starts reading them. The feed outlives this operation, so its
 // request has a context of its own; ctx ends it only until openFeed returns. A source that refuses POST,
-// which a filter by document ids needs, or as long a list of them, is asked again for all changes. Rows are chosen here in any case: releases of
-// Sync Gateway, for one, take the parameters of a POST from its body alone, and answer with all documents.
+// which a filter by document ids needs, or as long a list of them, is asked again for all changes. Rows are chosen
+// here in any case: releases of Sync Gateway, for one, take the parameters of a POST from its body alone, and answer
+// with all documents.
 func (p *Pair) openFeed(ctx context.Context, op peer.ReadChanges) (*feed, *peer.Failure) {
 	long, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	unhook := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })

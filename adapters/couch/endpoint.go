@@ -67,7 +67,7 @@ func (c *Client) newEndpoint(side peer.Side, from spec.Endpoint, policy *reach.P
 		slots: make(chan struct{}, max(1, from.Connections)), plain: from.Compression == spec.CompressOff,
 	}
 	e.shown = base.Scheme + "://" + base.Host + base.EscapedPath()
-	e.hideQuery()
+	e.secrets = tokensOf(base.RawQuery)
 	e.setHeaders(from.Headers)
 	e.named = referencesOf(c.options.Secrets, from)
 	if from.Credentials.IsSet() && from.Credentials.Password.Reference() == "" {
@@ -128,22 +128,23 @@ func (e *endpoint) hideHeader(name, value string) {
 	}
 }
 
-// minToken is the length in bytes from which the value of a parameter may be a token: shorter ones are words and numbers,
-// which occur in any failure.
+// minToken is the length in bytes from which the value of a parameter may be a token: shorter ones are words and
+// numbers, which occur in any failure.
 const minToken = 8
 
-// hideQuery keeps the query of the endpoint's URL out of failures: it may hold a token, and servers and proxies show
-// what they were asked for.
-func (e *endpoint) hideQuery() {
-	for _, param := range strings.Split(e.base.RawQuery, "&") {
+// tokensOf returns what failures must not show of a URL's query: it may hold a token, and servers and proxies show what
+// they were asked for.
+func tokensOf(query string) (tokens []string) {
+	for param := range strings.SplitSeq(query, "&") {
 		_, raw, _ := strings.Cut(param, "=")
 		if value, err := url.QueryUnescape(raw); len(raw) >= minToken {
-			e.secrets = append(e.secrets, raw)
+			tokens = append(tokens, raw)
 			if err == nil {
-				e.hide(value)
+				tokens = append(tokens, spellings(value)...)
 			}
 		}
 	}
+	return tokens
 }
 
 // setCredentials sets Basic authentication. User names are shown in failures, passwords are not.

@@ -86,8 +86,8 @@ func TestRedirectsKeepQuery(t *testing.T) {
 	}
 }
 
-// TestRedirectsToURI: a proxy that redirects to nginx's $uri, which has neither query nor escapes, has requests come with
-// both, also those whose query is the token of the endpoint's URL alone.
+// TestRedirectsToURI: through a proxy that redirects to nginx's $uri, which has neither query nor escapes, requests
+// come with their query, also those whose query is the token of the endpoint's URL alone.
 func TestRedirectsToURI(t *testing.T) {
 	const id = "anna (home)@a.test"
 	var asked []string
@@ -117,7 +117,8 @@ func TestRedirectsToURI(t *testing.T) {
 		must[peer.Copied](r, op)
 	}, func(rep *spec.Replication) { rep.Source.URL += "?token=t0k" })
 	get := "GET /new/" + id + "?token=t0k&open_revs=%5B%221-a%22%5D&revs=true&latest=true"
-	want := []string{"GET /new/?token=t0k", "GET /new/_local/x?token=t0k", get, get, "PUT /new/" + id + "?new_edits=false"}
+	put := "PUT /new/" + id + "?new_edits=false"
+	want := []string{"GET /new/?token=t0k", "GET /new/_local/x?token=t0k", get, get, put}
 	if !slices.Equal(asked, want) {
 		t.Errorf("asked\n%s", strings.Join(asked, "\n"))
 	}
