@@ -17,7 +17,7 @@ const chunkSize = 90_000
 // putSplit writes a value and returns the number of its chunks. The caller clears those that an older, longer
 // value left.
 func putSplit(tx kv.Tx, key []byte, value []byte) int {
-	chunks := max(1, (len(value)+chunkSize-1)/chunkSize)
+	chunks := chunksOf(value)
 	size := min(len(value), chunkSize)
 	tx.Set(key, append(binary.AppendUvarint(make([]byte, 0, size+3), uint64(chunks)), value[:size]...))
 	for i := 1; i < chunks; i++ {
@@ -26,6 +26,8 @@ func putSplit(tx kv.Tx, key []byte, value []byte) int {
 	}
 	return chunks
 }
+
+func chunksOf(value []byte) int { return max(1, (len(value)+chunkSize-1)/chunkSize) }
 
 // clearSplit clears the chunks from, from+1 ... below to.
 func clearSplit(tx kv.Tx, key []byte, from, to int) {

@@ -234,7 +234,9 @@ func (b *batch) apply(e Edit) (Written, error) {
 	}
 	e.Attachments = slices.Clone(e.Attachments) // attach completes them
 	r := b.byID[e.ID]
-	b.size += r.size
+	if r.change == 0 { // else it counts already
+		b.size += r.size
+	}
 	if e.Replicated {
 		changed, err := b.merge(r, &e.Document)
 		result.Changed = changed
@@ -315,11 +317,15 @@ func (b *batch) merge(r *record, d *Document) (bool, error) {
 		if err := b.checkEnded(r, d, nil); err != nil {
 			return false, err
 		}
-		before := r.tree.Append(nil)
-		done := r.tree.Insert(d.Rev, d.Ancestors, revtree.Leaf{}) // the history may be new
-		if r.tree.Stem(b.db.RevsLimit); bytes.Equal(before, r.tree.Append(nil)) {
+		before, tree := r.tree.Append(nil), r.tree.Clone()
+		done := tree.Insert(d.Rev, d.Ancestors, revtree.Leaf{}) // the history may be new
+		if tree.Stem(b.db.RevsLimit); bytes.Equal(before, tree.Append(nil)) {
 			return false, nil
 		}
+		if err := grown(r, &tree, false); err != nil {
+			return false, err
+		}
+		r.tree = tree
 		b.touch(r)
 		return true, b.drop(r, done.Superseded)
 	}
@@ -388,13 +394,29 @@ func (b *batch) attached(r *record) ([]*Document, error) {
 
 // write adds the checked revision d to the record and its body to the store.
 func (b *batch) write(r *record, d *Document, put func()) error {
-	put()
 	leaf := revtree.Leaf{Deleted: d.Deleted, Attached: len(d.Attachments) > 0}
-	if value := bodyValue(d); len(value) > 0 {
-		leaf.Chunks = putSplit(b.db.tx, b.db.bodyKey(d.ID, d.Rev), value)
+	value, key := bodyValue(d), b.db.bodyKey(d.ID, d.Rev)
+	if len(value) > 0 {
+		leaf.Chunks = chunksOf(value)
 	}
-	done := r.tree.Insert(d.Rev, d.Ancestors, leaf)
-	r.tree.Stem(b.db.RevsLimit)
+	tree := r.tree.Clone()
+	done := tree.Insert(d.Rev, d.Ancestors, leaf)
+	tree.Stem(b.db.RevsLimit)
+	keys, ends := leaf.Chunks, false
+	for _, l := range done.Superseded {
+		keys, ends = keys+l.Chunks, ends || d.Deleted && !l.Deleted
+	}
+	if len(value)+3*keys*len(key) > maxWrite { // conflict ranges have keys twice
+		return &Error{TooLarge, "document_too_large", r.id}
+	}
+	if err := grown(r, &tree, ends); err != nil {
+		return err
+	}
+	put()
+	if len(value) > 0 {
+		putSplit(b.db.tx, key, value)
+	}
+	r.tree = tree
 	b.touch(r)
 	return b.drop(r, done.Superseded)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"math/bits"
 	"slices"
 	"strings"
 )
@@ -53,6 +54,28 @@ func (t *Tree) appendNode(dst []byte, i int) []byte {
 	}
 	return dst
 }
+
+// Size is about how many bytes the tree's encoding takes, and no fewer.
+func (t *Tree) Size() int {
+	size := binary.MaxVarintLen32
+	for i := range t.nodes {
+		n := &t.nodes[i]
+		id := len(n.rev.ID) + 2
+		if id == 2*packed+2 {
+			id = packed
+		}
+		size += 1 + varintLen(uint64(len(t.nodes))) + id
+		if n.parent == none {
+			size += varintLen(uint64(n.rev.Gen))
+		}
+		if n.isLeaf {
+			size += varintLen(uint64(n.leaf.Chunks))
+		}
+	}
+	return size
+}
+
+func varintLen(v uint64) int { return max(1, (bits.Len64(v)+6)/7) }
 
 func flag(set bool, f byte) byte {
 	if set {

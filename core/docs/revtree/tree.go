@@ -40,6 +40,9 @@ type LeafRev struct {
 // Len is the number of known revisions.
 func (t *Tree) Len() int { return len(t.nodes) }
 
+// Clone returns a copy, which changes alone.
+func (t *Tree) Clone() Tree { return Tree{slices.Clone(t.nodes)} }
+
 // Insertion says what Insert did.
 type Insertion struct {
 	Added      bool      // the revision was not known; it is a leaf now

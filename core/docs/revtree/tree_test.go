@@ -270,6 +270,9 @@ func TestTwin(t *testing.T) {
 				plain.stem(limit)
 				plain.compare(t, &tree)
 			}
+			if size, most := len(tree.Append(nil)), tree.Size(); size > most || most > size+3*tree.Len()+5 {
+				t.Fatalf("a tree of %d bytes tells its size as %d", size, most)
+			}
 			copied, rest, err := Decode(append(tree.Append(nil), 7))
 			if err != nil || !bytes.Equal(rest, []byte{7}) {
 				t.Fatalf("decode: %v, rest %v", err, rest)

@@ -1,0 +1,104 @@
+package docs
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// branch is a branch of document a: n revisions with long names, and what follows from them.
+func branch(name string, n int, more ...string) string {
+	ids := make([]string, 0, n)
+	for i := n; i > 0; i-- {
+		ids = append(ids, fmt.Sprintf("%s%d%s", name, i, strings.Repeat("x", 200)))
+	}
+	ids = append(more, ids...)
+	return fmt.Sprintf(`{"_id":"a","_revisions":{"start":%d,"ids":["%s"]}`, len(ids), strings.Join(ids, `","`))
+}
+
+// TestBulkyHistory: a document takes no revisions for which its record has no room. Branches can end all the same, and
+// with a lower limit there is room again.
+func TestBulkyHistory(t *testing.T) {
+	w := newWorld(t)
+	mine := w.put(t, `{"_id":"a"}`)
+	known := branch("k", 1000)
+	w.replicate(t, fmt.Sprintf(`{"_id":"a","_rev":"1000-k1000%s"}`, strings.Repeat("x", 200)))
+	for _, name := range []string{"b", "c"} {
+		if got := w.replicate(t, branch(name, 1000)+"}"); !strings.HasPrefix(got, "1000-") {
+			t.Fatalf("branch %s: %s", name, got)
+		}
+	}
+	before := w.changes(t, Query{AllDocs: true})
+	refused := w.update(t, replicated(t, branch("d", 1000)+"}"))[0]
+	if refused.Err == nil || refused.Err.Kind != TooLarge || !strings.Contains(refused.Err.Reason, "_revs_limit") {
+		t.Errorf("another branch: %+v", refused)
+	}
+	for what, body := range map[string]string{
+		"a longer history of a known revision":  known + "}",
+		"an end with a long history":            branch("k", 1000, "end") + `,"_deleted":true}`,
+		"a branch that is dead from its begin":  branch("d", 1000) + `,"_deleted":true}`,
+		"a long branch behind one that is mine": branch("d", 999, "m") + "}",
+	} {
+		if got := w.replicate(t, body); got != "document_too_large" || w.changes(t, Query{AllDocs: true}) != before {
+			t.Errorf("%s: %s, the feed is\n%s, and was\n%s", what, got, w.changes(t, Query{AllDocs: true}), before)
+		}
+	}
+	for n := 512; n > 0; n /= 2 { // all the room that is left
+		w.replicate(t, branch(fmt.Sprint("r", n), n)+"}")
+	}
+	for got := mine; got != "document_too_large"; {
+		mine, got = got, w.put(t, fmt.Sprintf(`{"_id":"a","_rev":"%s"}`, got))
+	}
+	if got := w.put(t, fmt.Sprintf(`{"_id":"a","_rev":"%s","_deleted":true}`, mine)); len(got) < 34 {
+		t.Errorf("deletion: %s", got)
+	}
+	end := strings.Repeat("e", 255)
+	if got := w.replicate(t, branch("b", 1000, end)+`,"_deleted":true}`); got != "1001-"+end {
+		t.Errorf("replicated deletion: %s", got)
+	}
+	again := branch("b", 1000, strings.Repeat("f", 255), end) + `,"_deleted":true}`
+	if got := w.replicate(t, again); got != "document_too_large" {
+		t.Errorf("another one behind it: %s", got)
+	}
+	must(t, w, func(db *Database) (struct{}, error) { return struct{}{}, db.SetRevsLimit(10) })
+	if got := w.replicate(t, branch("d", 100)+"}"); !strings.HasPrefix(got, "100-") {
+		t.Errorf("with another limit: %s", got)
+	}
+}
+
+// TestBulkyBranches: nor does it take more branches, or longer bodies, than a transaction should read.
+func TestBulkyBranches(t *testing.T) {
+	w := newWorld(t)
+	large := strings.Repeat("x", 7_900_000)
+	for n := range 11 { // 88 chunks each
+		got := w.replicate(t, fmt.Sprintf(`{"_id":"a","_rev":"1-%d","t":"%s"}`, n, large))
+		if !strings.HasPrefix(got, "1-") {
+			t.Fatalf("body %d: %s", n, got)
+		}
+	}
+	if got := w.replicate(t, fmt.Sprintf(`{"_id":"a","_rev":"1-x","t":"%s"}`, large)); got != "document_too_large" {
+		t.Errorf("another body: %s", got)
+	}
+	if got := w.put(t, fmt.Sprintf(`{"_id":"a","_rev":"1-1","t":"%s"}`, large)); len(got) < 34 {
+		t.Errorf("a body in place of another one: %s", got)
+	}
+	var edits []Edit
+	for n := range MaxLeaves + 1 {
+		edits = append(edits, replicated(t, fmt.Sprintf(`{"_id":"b","_rev":"1-%d"}`, n)))
+	}
+	for n, r := range w.update(t, edits...) {
+		if over := n == MaxLeaves; (r.Err != nil) != over {
+			t.Errorf("leaf %d: %v", n, r.Err)
+		}
+	}
+}
+
+// TestBulkyWrite: a body that would fill a transaction, with the keys of a long id, is refused.
+func TestBulkyWrite(t *testing.T) {
+	w := newWorld(t)
+	e := w.edit(t, fmt.Sprintf(`{"_id":"x","t":"%s"}`, strings.Repeat("x", 7_000_000)))
+	e.ID = strings.Repeat("\x00", maxIDSize)
+	if got := outcome(w.update(t, e)[0]); got != "document_too_large" {
+		t.Errorf("long id: %s", got)
+	}
+}
