@@ -102,24 +102,27 @@ func (o Operator) unfinish(rec *Record) error {
 	}
 	unset(&body, docs.ReplicationMembers...)
 	doc.Body = body.Append(nil)
-	err = o.write(db, *doc)
+	err = o.write(db, []docs.Edit{{Document: *doc}})
 	if isRefusal(err) {
 		return Obstacle("the document asks for no replication that can run: " + err.Error())
 	}
 	return err
 }
 
-// write writes a document of a replicator database. Who may give the order was decided before.
-func (o Operator) write(db *docs.Database, doc docs.Document) error {
+// write writes as many revisions of a document of a replicator database as can be written at once. Who may give the
+// order was decided before.
+func (o Operator) write(db *docs.Database, edits []docs.Edit) error {
 	by := Writer{
 		Name: o.By, Admin: true, Roles: []string{"_admin"}, order: true, forOthers: db.Follows != "" && !db.Trusted,
 	}
-	written, err := writeDocs(o.Store, o.Tx, db, []docs.Edit{{Document: doc}}, by, o.Now)
+	written, err := writeDocs(o.Store, o.Tx, db, edits, by, o.Now)
 	if err != nil {
 		return err
 	}
-	if refusal := written[0].Err; refusal != nil {
-		return refusal
+	for _, w := range written {
+		if w.Err != nil {
+			return w.Err
+		}
 	}
 	return nil
 }
@@ -165,12 +168,17 @@ func (o Operator) Cancel(jobID string) (changed bool, err error) {
 		return false, Obstacle("its document is in " + db.Follows + "; delete it there")
 	}
 	for {
-		doc, err := db.Read(rec.DocID, docs.Want{Deleted: true})
+		doc, err := db.Read(rec.DocID, docs.Want{Deleted: true, Conflicts: true})
 		if err != nil || doc.Deleted {
 			return err == nil, err
 		}
-		deletion := docs.Document{ID: rec.DocID, Rev: doc.Rev, Deleted: true, Body: []byte("{}")}
-		if err := o.write(db, deletion); err != nil {
+		// The winner goes last: no other leaf makes a job on the way.
+		deletions := make([]docs.Edit, 0, len(doc.Meta.Conflicts)+1)
+		for _, rev := range append(doc.Meta.Conflicts, doc.Rev) {
+			end := docs.Document{ID: rec.DocID, Rev: rev, Deleted: true, Body: []byte("{}")}
+			deletions = append(deletions, docs.Edit{Document: end})
+		}
+		if err := o.write(db, deletions); err != nil {
 			return false, err
 		}
 	}
