@@ -94,6 +94,17 @@ request_timeout = 5
 	}
 }
 
+// TestAnyAddress: CouchDB's image for containers has any.
+func TestAnyAddress(t *testing.T) {
+	for text, want := range map[string]string{"any": "0.0.0.0", "Relay-1.example.com": "Relay-1.example.com",
+		"fe80::1%eth0": "fe80::1%eth0"} {
+		c, err := load(t, "[chttpd]\nbind_address = "+text+"\n")
+		if err != nil || c.BindAddress != want {
+			t.Errorf("%s: %s, %v", text, c.BindAddress, err)
+		}
+	}
+}
+
 func TestCoefficientOfTheQueue(t *testing.T) {
 	c, err := load(t, "[replicator]\npriority_coeff = 0.5\n", "[replicator]\npriority_coeff = auto\n")
 	if err != nil || c.Replicator.Sharing.PriorityCoeff != 0 {
@@ -103,7 +114,12 @@ func TestCoefficientOfTheQueue(t *testing.T) {
 
 func TestMistakes(t *testing.T) {
 	for text, want := range map[string]string{
-		"[replicator]\nmax_jobs = many":                        "[replicator] max_jobs = many: must be a whole number from 0 to 1000000",
+		"[replicator]\nmax_jobs = many": "[replicator] max_jobs = many: must be a whole number from 0 to 1000000",
+		"[chttpd]\nbind_address = 0.0.0.0:5980": "[chttpd] bind_address = 0.0.0.0:5980: must be an IP address, " +
+			"a host name, or any for all addresses, without a port",
+		"[chttpd]\nbind_address = 256.1.1.1":                   "must be an IP address",
+		"[ssl]\nbind_address = [::1]":                          "must be an IP address",
+		"[prometheus]\nbind_address = http://relay1":           "must be an IP address",
 		"[replicator]\nmax_jobs = -1":                          "must be a whole number",
 		"[replicator]\ninterval = soon":                        "must be a whole number of milliseconds, at least 100, or a time such as 90s",
 		"[replicator]\ninterval = 99999999999999999999":        "must be a whole number of milliseconds",
@@ -114,31 +130,31 @@ func TestMistakes(t *testing.T) {
 		"[chttpd]\nport = 65536":                               "must be a whole number from 0 to 65535",
 		"[replicator]\ncert_file = x":                          "cert_file and key_file are needed both or none",
 		"[replicator]\nmin_backoff_penalty_sec = 9999999":      "is above max_backoff_penalty_sec",
-		"max_jobs = 5":                                         "a key before the first [section]",
-		"[store]\nkey_prefix =":                                "[store] key_prefix = : must be 1 to 100 characters",
-		"[chttpd]\nbind_address =":                             "[chttpd] bind_address = : must not be empty",
-		"[replicator]\nssl_trusted_certificates_file = ":       "[replicator] ssl_trusted_certificates_file = : must not be empty",
-		"[replicator]\ncert_file=\nkey_file=":                  "[replicator] cert_file = : must not be empty",
-		"[couchdb]\nmaintenance_mode = yes":                    "[couchdb] maintenance_mode = yes: must be one of false, true, nolb",
-		"[node_types]\nreplication = 1":                        "[node_types] replication = 1: must be true or false",
-		"[node_types]\nview_indexing = true":                   "[node_types] view_indexing: no such key; known are api_frontend, replication",
-		"[couchdb]\nuuid =":                                    "must be 1 to 100 characters",
-		"[replicator]\nscheduling_policy = luck":               "[replicator] scheduling_policy = luck: must be one of fairshare, fifo, tags",
-		"[replicator]\nscheduling_policy = lottery":            "lottery: is there for comparison in simulations",
-		"[replicator]\nusage_coeff = 0.91":                     "[replicator] usage_coeff = 0.91: must be a number from 0 to 0.9",
-		"[replicator]\nusage_coeff = NaN":                      "must be a number from 0 to 0.9",
-		"[replicator]\npriority_coeff = 0":                     "[replicator] priority_coeff = 0: must be auto, or a number above 0 up to 1",
-		"[replicator]\npriority_coeff = 1.1":                   "must be auto, or a number above 0 up to 1",
-		"[replicator]\npriority_coeff = often":                 "must be auto, or a number above 0 up to 1",
-		"[replicator.shares]\n_replicator = 0":                 "[replicator.shares] _replicator = 0: must be a whole number from 1 to 1000",
-		"[replicator.shares]\n_replicator = 1001":              "must be a whole number from 1 to 1000",
-		"[replicator.shares]\n_replicator = 1.5":               "must be a whole number from 1 to 1000",
-		"[replicator.shares]\nalice = 5":                       "[replicator.shares] alice: must be the name of a replicator database",
-		"[replicator":                                          "line 1: a section is [name]",
-		"[]":                                                   "line 1: a section is [name]",
-		"[admins]\n\nadm s3cret":                               "line 3: neither [section] nor key = value nor a comment",
-		"[admins]\nadm = *****":                                "adm: ***** stands for a password",
-		"[admins]\n= s3cret":                                   "line 2: neither [section] nor key = value nor a comment",
+		"max_jobs = 5":                                   "a key before the first [section]",
+		"[store]\nkey_prefix =":                          "[store] key_prefix = : must be 1 to 100 characters",
+		"[chttpd]\nbind_address =":                       "[chttpd] bind_address = : must not be empty",
+		"[replicator]\nssl_trusted_certificates_file = ": "[replicator] ssl_trusted_certificates_file = : must not be empty",
+		"[replicator]\ncert_file=\nkey_file=":            "[replicator] cert_file = : must not be empty",
+		"[couchdb]\nmaintenance_mode = yes":              "[couchdb] maintenance_mode = yes: must be one of false, true, nolb",
+		"[node_types]\nreplication = 1":                  "[node_types] replication = 1: must be true or false",
+		"[node_types]\nview_indexing = true":             "[node_types] view_indexing: no such key; known are api_frontend, replication",
+		"[couchdb]\nuuid =":                              "must be 1 to 100 characters",
+		"[replicator]\nscheduling_policy = luck":         "[replicator] scheduling_policy = luck: must be one of fairshare, fifo, tags",
+		"[replicator]\nscheduling_policy = lottery":      "lottery: is there for comparison in simulations",
+		"[replicator]\nusage_coeff = 0.91":               "[replicator] usage_coeff = 0.91: must be a number from 0 to 0.9",
+		"[replicator]\nusage_coeff = NaN":                "must be a number from 0 to 0.9",
+		"[replicator]\npriority_coeff = 0":               "[replicator] priority_coeff = 0: must be auto, or a number above 0 up to 1",
+		"[replicator]\npriority_coeff = 1.1":             "must be auto, or a number above 0 up to 1",
+		"[replicator]\npriority_coeff = often":           "must be auto, or a number above 0 up to 1",
+		"[replicator.shares]\n_replicator = 0":           "[replicator.shares] _replicator = 0: must be a whole number from 1 to 1000",
+		"[replicator.shares]\n_replicator = 1001":        "must be a whole number from 1 to 1000",
+		"[replicator.shares]\n_replicator = 1.5":         "must be a whole number from 1 to 1000",
+		"[replicator.shares]\nalice = 5":                 "[replicator.shares] alice: must be the name of a replicator database",
+		"[replicator":                                    "line 1: a section is [name]",
+		"[]":                                             "line 1: a section is [name]",
+		"[admins]\n\nadm s3cret":                         "line 3: neither [section] nor key = value nor a comment",
+		"[admins]\nadm = *****":                          "adm: ***** stands for a password",
+		"[admins]\n= s3cret":                             "line 2: neither [section] nor key = value nor a comment",
 	} {
 		if _, err := load(t, text); err == nil || !strings.Contains(err.Error(), want) ||
 			strings.Contains(err.Error(), "s3cret") {

@@ -19,8 +19,7 @@ var sections = map[string]config.Section[Config]{
 	"chttpd": append(config.Section[Config]{
 		{
 			Name: "bind_address", Says: "The address on which the service answers requests.",
-			Kind: config.Text(func(c *Config) *string { return &c.BindAddress },
-				"an IP address or a host name"),
+			Kind: address(func(c *Config) *string { return &c.BindAddress }),
 		},
 		{
 			Name: "port", Says: "The TCP port of the service.",

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/netip"
 	"strings"
+	"unicode"
 
 	"couchrelay/core/config"
 )
@@ -37,4 +38,33 @@ func networks(field func(*Config) *[]netip.Prefix) config.Kind[Config] {
 			return nil
 		},
 	}
+}
+
+// address takes where a port listens. CouchDB's any is all addresses, of IPv6 as well.
+func address(field func(*Config) *string) config.Kind[Config] {
+	text := config.Text(field, "an IP address, a host name, or any for all addresses")
+	set := text.Set
+	text.Set = func(c *Config, v string) error {
+		switch _, err := netip.ParseAddr(v); {
+		case v == "any":
+			v = "0.0.0.0"
+		case v != "" && err != nil && !isHostName(v):
+			return errors.New("must be " + text.Takes + ", without a port")
+		}
+		return set(c, v)
+	}
+	return text
+}
+
+// isHostName reports whether a text can be the name of a machine: no name ends in a number, as addresses do.
+func isHostName(text string) bool {
+	labels := strings.Split(strings.TrimSuffix(text, "."), ".")
+	for _, label := range labels {
+		if label == "" || strings.ContainsFunc(label, func(r rune) bool {
+			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789-_", unicode.ToLower(r))
+		}) {
+			return false
+		}
+	}
+	return strings.Trim(labels[len(labels)-1], "0123456789") != ""
 }

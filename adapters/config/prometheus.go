@@ -17,8 +17,7 @@ var scrapeKeys = config.Section[Config]{
 	},
 	{
 		Name: "bind_address", Says: "The address of that port.",
-		Kind: config.Text(func(c *Config) *string { return &c.Beside.Scrapes.BindAddress },
-			"an IP address or a host name"),
+		Kind: address(func(c *Config) *string { return &c.Beside.Scrapes.BindAddress }),
 	},
 	{
 		Name: "port", Says: "The TCP port.",

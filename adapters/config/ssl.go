@@ -42,7 +42,7 @@ var sslKeys = config.Section[Config]{
 	},
 	{
 		Name: "bind_address", Says: "The address of the port with TLS; that of [chttpd] unless this says otherwise.",
-		Kind: config.Text(func(c *Config) *string { return &c.SSL.BindAddress }, "an IP address or a host name"),
+		Kind: address(func(c *Config) *string { return &c.SSL.BindAddress }),
 	},
 	{
 		Name: "port", Says: "The TCP port with TLS.",

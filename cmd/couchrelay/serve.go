@@ -233,11 +233,9 @@ func (s *serveCommand) flags(c *config.Config) error {
 	return nil
 }
 
-// checkExposure refuses, without an admin, an address that other machines can reach: every client has all rights then.
+// checkExposure refuses addresses that cannot be looked up and, without an admin, those that other machines can reach:
+// every client has all rights then.
 func checkExposure(c config.Config) error {
-	if c.Guarded() {
-		return nil
-	}
 	addresses := [][2]string{{"chttpd", c.BindAddress}, {"ssl", c.SecureAddress()}}
 	if !c.SSL.Enable {
 		addresses = addresses[:1]
@@ -249,7 +247,7 @@ func checkExposure(c config.Config) error {
 			return fmt.Errorf("[%s] bind_address = %s: %w", section, address, err)
 		}
 		for _, ip := range ips {
-			if !ip.IsLoopback() {
+			if !ip.IsLoopback() && !c.Guarded() {
 				return fmt.Errorf("[%s] bind_address = %s: is reachable from other machines, but there is no admin: "+
 					"add one to [admins] or use 127.0.0.1", section, address)
 			}
@@ -267,7 +265,7 @@ func listen(c config.Config) (d doors, err error) {
 		return d, err
 	}
 	if d.plain, err = net.Listen("tcp", net.JoinHostPort(c.BindAddress, strconv.Itoa(c.Port))); err != nil {
-		return d, err
+		return d, fmt.Errorf("[chttpd] port: %w", err)
 	}
 	if c.SSL.Enable {
 		d.secure, err = net.Listen("tcp", net.JoinHostPort(c.SecureAddress(), strconv.Itoa(c.SSL.Port)))
