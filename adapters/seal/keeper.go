@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,11 +76,24 @@ func (k *Keeper) Check(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := k.verify(keys, needed); err != nil {
+	if err := verify(k, k.File, keys, needed); err != nil {
 		return err
 	}
 	k.use(keys)
 	return nil
+}
+
+// Try returns why a process could not start with another key file. made says that it would make the file.
+func (k *Keeper) Try(ctx context.Context, file string, made bool) error {
+	needed, err := k.registered(ctx)
+	if err != nil {
+		return err
+	}
+	keys, err := ReadFile(file)
+	if isAbsent(err) && len(needed) == 0 && made {
+		return nil
+	}
+	return cmp.Or(err, verify(k, file, keys, needed))
 }
 
 // load reads the key file.
@@ -125,15 +139,15 @@ func (k *Keeper) plain(ctx context.Context) error {
 	return nil
 }
 
-// verify returns an error unless all keys are there that the store needs.
-func (k *Keeper) verify(keys []Key, needed map[ID][]byte) error {
+// verify returns an error unless all keys are in a file that the store needs.
+func verify(k *Keeper, file string, keys []Key, needed map[ID][]byte) error {
 	trial := &Ring{}
-	trial.Set(k.File, keys, false)
+	trial.Set(file, keys, false)
 	var errs []error
 	for id, sealed := range needed {
 		text, err := trial.open(k.row(id), sealed)
 		if errors.Is(err, ErrForged) || err == nil && string(text) != proof {
-			err = fmt.Errorf("key %s in %s is not the one that sealed the store, though it has its id", id, k.File)
+			err = fmt.Errorf("key %s in %s is not the one that sealed the store, though it has its id", id, file)
 		}
 		errs = append(errs, err)
 	}
@@ -246,7 +260,7 @@ func (k *Keeper) reload(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := k.verify(keys, needed); err != nil {
+	if err := verify(k, k.File, keys, needed); err != nil {
 		return err
 	}
 	if _, has := needed[keys[0].id]; !has && k.Encrypt {

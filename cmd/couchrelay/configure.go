@@ -146,7 +146,7 @@ func (s *service) put(c config.Config) error {
 
 // checkSafe returns an error for a configuration that a service must not go on with. What it asks the machine for is
 // asked only if it has changed: a file that is gone must not keep a node from its maintenance.
-func (s *service) checkSafe(c config.Config) error {
+func (s *service) checkSafe(ctx context.Context, c config.Config) error {
 	s.mu.Lock()
 	old := s.config
 	s.mu.Unlock()
@@ -165,6 +165,13 @@ func (s *service) checkSafe(c config.Config) error {
 	if c.SSL.Enable && !reflect.DeepEqual(old.SSL, c.SSL) {
 		if _, err := c.SSL.Read(); err != nil {
 			return err
+		}
+	}
+	if to := c.Secrets; to.KeyFile != "" && to.KeyFile != old.Secrets.KeyFile && s.ready() {
+		ctx, cancel := context.WithTimeout(ctx, changeTime)
+		defer cancel()
+		if err := s.db.keeper.Try(ctx, to.KeyFile, to.MakeKey || !to.Encrypt); err != nil {
+			return fmt.Errorf("[secrets] key_file: %w", err)
 		}
 	}
 	if _, err := openFauxton(c.Beside.Fauxton); err != nil && old.Beside.Fauxton != c.Beside.Fauxton {
@@ -200,7 +207,7 @@ func (s *service) ReloadConfig(ctx context.Context) error {
 	}
 	c, err := l.config()
 	if err == nil {
-		err = s.checkSafe(c)
+		err = s.checkSafe(ctx, c)
 	}
 	if err != nil {
 		return err
@@ -225,7 +232,7 @@ func (s *service) ChangeConfig(ctx context.Context, ch relay.ConfigChange) (map[
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	before := s.Config(ctx)[ch.Section]
-	next, c, err := s.changed(ch, before)
+	next, c, err := s.changed(ctx, ch, before)
 	if err != nil {
 		return nil, err
 	}
@@ -250,7 +257,8 @@ func (s *service) ChangeConfig(ctx context.Context, ch relay.ConfigChange) (map[
 }
 
 // changed returns the configuration after a change. Its errors are those of the client.
-func (s *service) changed(ch relay.ConfigChange, before map[string]relay.Setting) (layers, config.Config, error) {
+func (s *service) changed(ctx context.Context, ch relay.ConfigChange,
+	before map[string]relay.Setting) (layers, config.Config, error) {
 	for _, n := range ch.Names() {
 		if _, had := before[n.Key]; ch.Values[n.Key] == nil && !had {
 			return layers{}, config.Config{}, relay.ErrNoSetting
@@ -268,7 +276,7 @@ func (s *service) changed(ch relay.ConfigChange, before map[string]relay.Setting
 		err = next.checkChange(s.layers, ch, c)
 	}
 	if err == nil {
-		err = s.checkSafe(c)
+		err = s.checkSafe(ctx, c)
 	}
 	if err != nil {
 		return next, c, web.BadRequest("%s", err)

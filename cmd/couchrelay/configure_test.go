@@ -293,6 +293,28 @@ func TestReloadKeepsAnAdmin(t *testing.T) {
 	}
 }
 
+// TestKeyFileChanges: a key file with which no later start could open the store is refused.
+func TestKeyFileChanges(t *testing.T) {
+	r := newRig(t)
+	for file, want := range map[string]string{
+		filepath.Join(t.TempDir(), "none"): "no such file", newKeyFile(t): "is missing",
+	} {
+		status, reason := r.setting("PUT", "secrets/key_file", strconv.Quote(file))
+		if status != 400 || !strings.HasPrefix(reason, "[secrets] key_file: ") || !strings.Contains(reason, want) {
+			t.Errorf("%d %s", status, reason)
+		}
+	}
+	text, err := os.ReadFile(r.keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved := filepath.Join(t.TempDir(), "moved")
+	if err := os.WriteFile(moved, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.want(200, "PUT", configURL+"secrets/key_file", strconv.Quote(moved))
+}
+
 // TestKeysThatChangeTogether: keys of which each alone would be refused can be set, and taken back, at once.
 func TestKeysThatChangeTogether(t *testing.T) {
 	r := newRig(t)
