@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -154,5 +155,17 @@ func TestReloadOfAnEmptyFile(t *testing.T) {
 		if err := errors.Join(os.Remove(local), r.svc.ReloadConfig(t.Context())); err != nil {
 			t.Errorf("%+v, removed: %v", c, err)
 		}
+	}
+}
+
+// TestReloadOfAPipe: a reload does not wait for a pipe that was read at the start.
+func TestReloadOfAPipe(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := (&serveCommand{Config: []string{pipe}, Store: t.TempDir()}).loadAgain()
+	if err == nil || !strings.Contains(err.Error(), pipe+": is no regular file") {
+		t.Error(err)
 	}
 }

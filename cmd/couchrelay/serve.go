@@ -91,7 +91,7 @@ func (s *serveCommand) Run() error {
 	if err != nil {
 		return err
 	}
-	svc.layers, svc.read = layers, s.load
+	svc.layers, svc.read = layers, s.loadAgain
 	if len(layers.local) > 0 {
 		logger.Info("config_local", "file", layers.path, "keys", layers.local.Names())
 	}
@@ -173,6 +173,17 @@ func (s *serveCommand) load() (layers, error) {
 		return layers{}, err
 	}
 	return readLayers(files, s.localConfig(), s.override)
+}
+
+// loadAgain is load for files that have been read before. A pipe, as <(...) of shells, would keep it waiting for ever.
+func (s *serveCommand) loadAgain() (layers, error) {
+	for _, path := range s.Config {
+		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+			return layers{}, fmt.Errorf("configuration %s: is no regular file, and was read at the start; restart to "+
+				"read it again", path)
+		}
+	}
+	return s.load()
 }
 
 // localConfig returns the path of the local file, which is beside the last file of --config, or in the store's
