@@ -190,6 +190,7 @@ func (c *restoreCommand) restore(ctx context.Context, w *window) error {
 			}
 		}
 	}
+	keepPrivate()
 	err = embedded.Restore(c.Store, embedded.Options{}, a.Head.Version, fill, func(db *embedded.Database) error {
 		return reincarnate(ctx, db, a.Head.KeyPrefix)
 	})

@@ -180,6 +180,27 @@ func TestBackupOfStoppedStore(t *testing.T) {
 	}
 }
 
+// TestStoreIsPrivate: in a directory that others can look into, the files of a store can be read by its user only.
+func TestStoreIsPrivate(t *testing.T) {
+	r, dir := newStoredRig(t)
+	file := filepath.Join(t.TempDir(), "relay.backup")
+	r.stop()
+	syscall.Umask(0o022)
+	typedIn(t, 0, "backup", file, "--store", dir)
+	syscall.Umask(0o022)
+	for _, store := range []string{dir, restored(t, file, dir)} {
+		found, err := os.ReadDir(store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range found {
+			if info, err := f.Info(); err != nil || info.Mode().Perm()&0o077 != 0 {
+				t.Errorf("%s: %v, %v", f.Name(), info.Mode(), err)
+			}
+		}
+	}
+}
+
 // TestRestoredList: after a backup the target refuses one more document, for which the checkpoints rely on the list.
 // The restored list lacks it, and it comes all the same.
 func TestRestoredList(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"syscall"
 	"time"
 
 	"couchrelay/adapters/embedded"
@@ -45,12 +46,17 @@ func openStore(name, keyPrefix string, o embedded.Options) (store, error) {
 	if clusterFile, isFDB := strings.CutPrefix(name, "fdb:"); isFDB {
 		return fdb.Open(clusterFile, fdb.Options{Logger: o.Logger, Key: tuple.Pack(keyPrefix)})
 	}
+	keepPrivate()
 	db, err := embedded.Open(name, o)
 	if err != nil {
 		return nil, err
 	}
 	return db, nil
 }
+
+// keepPrivate has the process make files that only its user can read: the directory of a store may be one that others
+// can look into.
+func keepPrivate() { syscall.Umask(0o077) }
 
 // lateStore is an embedded store that is opened while the service already answers: after a kill its log is read again,
 // and after an upgrade its files may be written anew, which takes minutes where there are many jobs.
