@@ -64,6 +64,8 @@ var (
 	ErrClosed = errors.New("the store is closed")
 	// ErrInUse means that another process has the directory open.
 	ErrInUse = errors.New("the store is in use by another process")
+	// ErrDamaged means that what a file has is not what was written into it.
+	ErrDamaged = errors.New("a file of the store is damaged, as by its disk: restore a backup")
 	// ErrNewer means that a newer release wrote the directory in a format that this one does not know.
 	ErrNewer = errors.New("the store was written by a newer release")
 )

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -38,6 +39,14 @@ func (f *failure) err() error {
 	default:
 		return nil
 	}
+}
+
+// of returns the failure in place of an error that may tell of it in Pebble's words.
+func (f *failure) of(err error) error {
+	if err == nil {
+		return nil
+	}
+	return cmp.Or(f.err(), err)
 }
 
 // fail ends the store with a failure, unless it has failed already.
@@ -94,7 +103,9 @@ func (f *failure) listener() *pebble.EventListener {
 			f.fail(err)
 			time.Sleep(time.Second) // Pebble tries again when this returns: keep that from being a busy loop
 		},
-		DataCorruption: func(info pebble.DataCorruptionInfo) { f.fail(info.Details) },
+		DataCorruption: func(info pebble.DataCorruptionInfo) {
+			f.fail(fmt.Errorf("%w (%w)", ErrDamaged, info.Details))
+		},
 	}
 }
 

@@ -210,15 +210,19 @@ func TestDamagedTable(t *testing.T) {
 	}
 	within(t, "reading", func() {
 		db, err := Open(dir, Options{})
-		if err != nil {
-			return // may be noticed at once
+		if err != nil { // it may be noticed at once
+			checkDamage(t, err)
+			return
 		}
+		moment, err := db.Moment()
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkDamage(t, moment.Rows(func(_, _ []byte) error { return nil }))
 		_, err = kv.Run(bg, db, func(tx kv.Tx) ([]kv.KeyValue, error) {
 			return tx.GetRange(kv.Range{Begin: []byte("k"), End: []byte("l")}, kv.RangeOptions{})
 		})
-		if err == nil || kv.Retryable(err) {
-			t.Errorf("got %v", err)
-		}
+		checkDamage(t, err)
 		if err := set(db, "k", "v"); !errors.Is(err, ErrFailed) {
 			t.Errorf("then %v", err)
 		}
@@ -226,6 +230,48 @@ func TestDamagedTable(t *testing.T) {
 			t.Errorf("close: %v", err)
 		}
 	})
+}
+
+// checkDamage demands an error that says what to do, on one line.
+func checkDamage(t *testing.T, err error) {
+	t.Helper()
+	if !errors.Is(err, ErrDamaged) || kv.Retryable(err) || strings.Contains(err.Error(), "\n") ||
+		strings.Count(err.Error(), "pebble") != 1 {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestDamagedLog: a log that has something else than what was written is not taken for one that ends there.
+func TestDamagedLog(t *testing.T) {
+	dir, copied := t.TempDir(), filepath.Join(t.TempDir(), "copied")
+	mustClose(t, mustOpen(t, dir, Options{})) // the first log of a store does not tell how much of it was synced
+	db := mustOpen(t, dir, Options{})
+	for i := range 100 {
+		if err := set(db, fmt.Sprint("k", i), strings.Repeat("x", 1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil { // as after a kill
+		t.Fatal(err)
+	}
+	mustClose(t, db)
+	logs, _ := filepath.Glob(filepath.Join(copied, "*.log"))
+	for _, log := range logs {
+		b, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range min(100, len(b)) {
+			b[len(b)/3+i] ^= 0x55
+		}
+		if err := os.WriteFile(log, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := Open(copied, Options{})
+	if !errors.Is(err, ErrDamaged) {
+		t.Errorf("got %v", err)
+	}
 }
 
 func failingLater(n int, err error) func(op, name string) error {

@@ -39,7 +39,7 @@ func (m *Moment) read(f func() error) error {
 		return err
 	}
 	defer m.db.leave()
-	return f()
+	return m.db.failure.of(f())
 }
 
 // Get is kv.Reader's.

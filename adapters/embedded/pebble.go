@@ -51,6 +51,9 @@ func (db *Database) openPebble(o Options) error {
 		if err != nil && strings.Contains(err.Error(), "unknown format major version") {
 			err = fmt.Errorf("%w (%w)", ErrNewer, err)
 		}
+		if pebble.IsCorruptionError(err) {
+			err = fmt.Errorf("%w (%w)", ErrDamaged, err)
+		}
 		return err
 	})
 }

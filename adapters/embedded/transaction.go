@@ -77,7 +77,7 @@ func (s *source) read(f func(v *view) error) error {
 		return err
 	}
 	defer t.db.leave()
-	return f(t.view)
+	return t.db.failure.of(f(t.view))
 }
 
 // Values is ryw.Source's.
