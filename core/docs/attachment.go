@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"strings"
+	"unicode/utf8"
 
 	"couchrelay/core/json"
 	"couchrelay/core/kv"
@@ -58,6 +59,9 @@ func ValidAttachmentName(name string) error {
 	}
 	if name == "" {
 		return BadRequest("Attachment name must not be empty")
+	}
+	if !utf8.ValidString(name) {
+		return BadRequest("Attachment name is not UTF-8 encoded")
 	}
 	return nil
 }

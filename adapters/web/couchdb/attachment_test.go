@@ -50,6 +50,7 @@ func TestStandaloneAttachment(t *testing.T) {
 	s.Fails("GET /db/a/f", 404, "not_found", "Document is missing attachment")
 	s.Fails("GET /db/nope/f", 404, "not_found", "missing")
 	s.Fails("PUT /db/a/_f?rev=$rev x", 400, "bad_request", "Attachment name '_f' starts with prohibited character '_'")
+	s.Fails("PUT /db/a/%ff?rev=$rev x", 400, "bad_request", "Attachment name is not UTF-8 encoded")
 	s.Fails("PUT /db/b/f x", 415, "bad_content_type", "Only gzip and identity content-encodings are supported", "Content-Encoding", "br")
 }
 
