@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"bytes"
 	"slices"
 	"time"
 
@@ -23,7 +24,7 @@ var bulkSubject = subject{
 		{"S30q", "When documents are too large together for the target, or it cannot read one of them, at most half " +
 			"of them are sent next."},
 		{"S86", "A run does not end because its target cannot read one of the documents that it is asked about, or " +
-			"sent in bulk, or takes no question that is as long."},
+			"sent in bulk, or takes no question or log that is as long."},
 		{"S30z", "A bulk read with attachments asks for documents that its source called small, and for no " +
 			"more at once than it may bring."},
 		{"S30r", "A bulk read that was answered 429 is not replaced by reads of single documents."},
@@ -273,7 +274,9 @@ func is400(f *peer.Failure) bool { return f != nil && f.Kind == peer.Status && f
 func (br *bulkReads) checkEnd(e ending) {
 	answer, _ := e.ev.(replication.Reply)
 	divides := false
-	switch e.asked.(type) {
+	switch op := e.asked.(type) {
+	case peer.PutLocal: // three checkpoints are the least
+		divides = is413(answer.Failure) && bytes.Count(op.Body, []byte(`"session_id"`)) > 5
 	case peer.WriteDocs:
 		divides = is400(answer.Failure)
 	case peer.DiffRevs:

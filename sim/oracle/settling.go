@@ -158,7 +158,8 @@ func (s *settling) orphaned(id string, job *shadow) bool {
 // unfinished describes the work that a job has left: everything that its source selects must be on the
 // target, and a one-shot must be over. A job is excused while a database is missing that it may not make, while its
 // filter does not work, and where it cannot know a database again. One without checkpoints begins anew with each turn,
-// which may be too short for what a slow server refuses.
+// which may be too short for what a slow server refuses. A light one that has its turn behind it may wait for days until
+// it hears of what came to its source since: how long it does is L11's.
 func (s *settling) unfinished(id string, job *shadow) string {
 	if job.record.State.Terminal() || job.pausedByUser() || s.behindPaused(job) {
 		return ""
@@ -182,12 +183,15 @@ func (s *settling) unfinished(id string, job *shadow) string {
 	if behind, waits := strings.CutPrefix(job.header.Lot, "behind/"); waits && s.owned(behind) {
 		return "" // the other one is judged, which may have no checkpoints
 	}
-	if absent := s.missing(rep, source, target, anySeq); absent != "" {
+	if absent := s.missing(rep, source, target, anySeq); absent != "" && !light(job) {
 		return fmt.Sprintf("job %s from %s to %s: %s has not arrived; the job is %s %s",
 			id, source, target, absent, job.record.State, job.record.Reason)
 	}
 	return ""
 }
+
+// light reports whether a job waits for a slot and gets less of them than others of its account.
+func light(job *shadow) bool { return job.header.Ready() && weightOf(job.record) < 100 }
 
 // owned reports whether a job that is not over has a replication.
 func (s *settling) owned(repID string) bool {

@@ -85,6 +85,12 @@ func TestSettling(t *testing.T) {
 		}, as), "L1"},
 		{"a filter that does not work", job(map[string]any{"filter": "none/none"}, as), ""},
 		{"a document that has not arrived", job(map[string]any{"continuous": true}, as), "L1"},
+		{"one that a light job has not come to", job(map[string]any{"continuous": true}, func(_ *rig, s *shadow) {
+			s.record.Weight = 99
+		}), ""},
+		{"one that a heavy job has not come to", job(map[string]any{"continuous": true}, func(_ *rig, s *shadow) {
+			s.record.Weight = 101
+		}), "L1"},
 		{"one that has not arrived in a turn", func(r *rig) {
 			rotated(r, map[string]any{"continuous": true, "use_checkpoints": false})
 		}, ""},

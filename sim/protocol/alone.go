@@ -148,7 +148,7 @@ func (r copier) outcomeOf(w *want, o *outcome) {
 }
 
 // findsLater notes that the source is asked once more for what it lacks.
-func (r copier) findsLater() {
+func (r *Run) findsLater() {
 	r.wait.pauses(r.now, missingPause)
 	r.turn.tries = max(r.turn.tries, r.now.Add(missingPause))
 }

@@ -385,7 +385,7 @@ func (r opener) foundRev(reply peer.Reply) {
 	r.start.asked++
 	r.start.has = got.Found
 	if !got.Found {
-		r.wait.pauses(r.now, missingPause)
+		r.findsLater()
 	}
 }
 
