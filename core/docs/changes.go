@@ -256,8 +256,8 @@ func (db *Database) Pending(seq Seq) (int64, error) {
 	if err != nil || len(before) <= pendingExact {
 		return total - int64(len(before)), err
 	}
-	first, err := db.Changes(Query{Limit: 1})
-	if err != nil || len(first.Rows) == 0 {
+	first, err := db.Changes(Query{Limit: 1}) // there are more than pendingExact
+	if err != nil {
 		return 0, err
 	}
 	share := scale(total, info.UpdateSeq.version()-seq.version(), info.UpdateSeq.version()-first.Last.version())

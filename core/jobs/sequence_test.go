@@ -155,6 +155,33 @@ func TestLateChange(t *testing.T) {
 	}
 }
 
+// TestChangesTogether: pages of a list part jobs that one transaction has changed, and none of them is left out.
+func TestChangesTogether(t *testing.T) {
+	f := newFollower(t)
+	must(t, f.db, func(tx kv.Tx) (none struct{}, err error) {
+		for _, id := range []string{"a", "b", "c"} {
+			if err := f.q.Add(tx, id, Schedule{Priority: tuple.Pack(0)}, nil); err != nil {
+				return none, err
+			}
+		}
+		return none, nil
+	})
+	var heard []string
+	for from, more := (Cursor{}), true; more; {
+		p := must(t, f.db, func(tx kv.Tx) (p page, err error) {
+			p.list, p.next, p.more, err = f.q.Keys.ChangesSince(tx, from, 1)
+			return p, err
+		})
+		for _, c := range p.list {
+			heard = append(heard, c.ID)
+		}
+		from, more = p.next, p.more
+	}
+	if !slices.Equal(heard, []string{"a", "b", "c"}) {
+		t.Errorf("heard of %v", heard)
+	}
+}
+
 // TestIncarnate: the incarnation rises when versions have gone back, and only then.
 func TestIncarnate(t *testing.T) {
 	f := newFollower(t)

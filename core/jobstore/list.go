@@ -188,7 +188,7 @@ func (s Lists) selected(l *Listing, d direction) (stream, error) {
 			return nil, err
 		}
 		alone = alone && len(terms) == 0
-		both := &intersection{direction: d}
+		both := &intersection{}
 		for _, alternatives := range terms {
 			any := &union{direction: d}
 			for _, label := range alternatives {
@@ -216,7 +216,7 @@ func (s Lists) selected(l *Listing, d direction) (stream, error) {
 	if alone {
 		return running, nil
 	}
-	return &intersection{d, []stream{running, all}}, nil
+	return &intersection{[]stream{running, all}}, nil
 }
 
 // runningOn are the jobs that the workers of a filter run, if it does not exclude running ones and those of requests.

@@ -170,7 +170,6 @@ func (s *union) seek(p Position) (first found, err error) {
 
 // intersection is the stream of the jobs that are in all of its parts.
 type intersection struct {
-	direction
 	parts []stream
 }
 

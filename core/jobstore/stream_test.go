@@ -199,7 +199,7 @@ func (m streams) several(anyOf bool, depth int) (stream, []string) {
 	if anyOf {
 		return &union{direction: m.direction, parts: parts}, ids
 	}
-	return &intersection{m.direction, parts}, ids
+	return &intersection{parts}, ids
 }
 
 // TestLongSearches: a list that finds few jobs among many tells where to go on before it has read all, whether by two

@@ -74,6 +74,20 @@ func countersOf(b *bench) (n int) {
 	return n
 }
 
+// TestExpiryOfAnother: a row that says when a request expires, and is not what its job says, goes alone. Only a damaged
+// store has one.
+func TestExpiryOfAnother(t *testing.T) {
+	b := newBench(t)
+	id := b.replicate("joe")
+	row := b.s.Keys.Expire.Pack(int64(b.now)-1, id)
+	b.do1(func(tx kv.Tx) error { tx.Set(row, nil); return nil })
+	b.do1(func(tx kv.Tx) error { _, err := b.s.expireTransient(tx, b.now, 10); return err })
+	b.wantState(id, Pending)
+	if left := get(b, func(tx kv.Tx) ([]byte, error) { return tx.Get(row) }); left != nil {
+		t.Error("the row stays")
+	}
+}
+
 func TestThrottledTransientGoesOn(t *testing.T) {
 	b := newBench(t)
 	id := b.replicate("joe")
