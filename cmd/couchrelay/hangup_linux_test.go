@@ -2,10 +2,12 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -48,29 +50,34 @@ func TestHangupDuringStart(t *testing.T) {
 			t.Fatalf("%s: waits for ever", what)
 		}
 	}
-	configure := func(meanwhile func() error) func() error {
-		return func() error {
-			w, err := os.OpenFile(file, os.O_WRONLY, 0) // once the service reads it
-			if err != nil {
-				return err
-			}
-			defer w.Close()
-			if err := meanwhile(); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintln(w, "[log]\nlevel = info")
+	within("the start", func() error {
+		w, err := os.OpenFile(file, os.O_WRONLY, 0) // once the service reads it
+		if err != nil {
 			return err
 		}
-	}
-	within("the start", configure(func() error { return c.Process.Signal(syscall.SIGHUP) }))
-	within("an answer", func() error {
+		defer w.Close()
+		if err := c.Process.Signal(syscall.SIGHUP); err != nil {
+			return err
+		}
+		if err := os.Remove(file); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, []byte("[replicator]\nmax_jobs = 7\n"), 0o600); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(w, "[log]\nlevel = info")
+		return err
+	})
+	within("the reload", func() error {
 		for {
-			answer, err := http.Get("http://127.0.0.1:" + port + "/_up")
-			if err == nil && answer.Body.Close() == nil && answer.StatusCode == http.StatusOK {
-				return nil
+			answer, err := http.Get("http://127.0.0.1:" + port + "/_node/_local/_config/replicator/max_jobs")
+			if err == nil {
+				text, _ := io.ReadAll(answer.Body)
+				if answer.Body.Close() == nil && strings.TrimSpace(string(text)) == `"7"` {
+					return nil
+				}
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
 	})
-	within("the reload", configure(func() error { return nil }))
 }
