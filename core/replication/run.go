@@ -3,7 +3,6 @@ package replication
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
@@ -223,8 +222,7 @@ func (r *Run) endWhenDone() {
 	}
 }
 
-// stop ends the run in order: work in flight is given up, finished work is checkpointed. A part of a checkpoint that
-// waits for another attempt makes it now, for the last time, and fails where the server asked to come later.
+// stop ends the run in order: work in flight is given up, finished work is checkpointed.
 func (r *Run) stop() {
 	r.stopping = true
 	if r.phase != copying {
@@ -235,15 +233,6 @@ func (r *Run) stop() {
 	r.feed.pending = r.Info().ChangesPending // rows that were read and given up will be read again
 	r.work.batches = nil
 	r.refused.stop()
-	for _, c := range slices.Clone(r.calls) {
-		switch waits := c.id == 0 && r.phase == copying; {
-		case waits && c.failure.RetryAfter == 0 && !asksForLess(c.failure):
-			c.due = r.now
-		case waits:
-			r.finish(c)
-			c.then(peer.Reply{Failure: c.failure})
-		}
-	}
 }
 
 // crash ends the run with a reason.

@@ -223,42 +223,6 @@ func TestStopWhileAnEndpointIsDown(t *testing.T) {
 	}
 }
 
-// TestStopBetweenAttempts: a checkpoint under way that waits for another attempt makes it as soon as the run is to
-// stop, or fails if the server asked to come later. The run waits for neither.
-func TestStopBetweenAttempts(t *testing.T) {
-	for _, c := range []struct {
-		failure peer.Failure
-		saved   bool
-	}{
-		{peer.Failure{Kind: peer.Status, Status: 503}, true},
-		{peer.Failure{Kind: peer.Status, Status: 503, RetryAfter: 10 * time.Minute}, false},
-		{peer.Failure{Kind: peer.Status, Status: 429}, false},
-	} {
-		w := newWorld(t)
-		w.plan.Continuous = true
-		w.fill(2)
-		failed := false
-		w.reply = func(call Call) *peer.Reply {
-			if op, is := call.Op.(peer.Commit); !is || op.Side != peer.Target || failed {
-				return nil
-			}
-			failed = true
-			return &peer.Reply{Failure: &c.failure}
-		}
-		w.begin()
-		for !failed {
-			w.proceed(first)
-		}
-		began := w.now
-		w.step(Stop{})
-		w.wantEnd(Stopped, "")
-		saved, took := w.run.info.CheckpointedSeq == `"2-opaque"`, w.now.Sub(began)
-		if saved != c.saved || took >= firstPause {
-			t.Errorf("%+v: saved %v, after %s", c.failure, saved, took)
-		}
-	}
-}
-
 func TestRecreatedDatabase(t *testing.T) {
 	for _, side := range []peer.Side{peer.Source, peer.Target} {
 		w := newWorld(t)

@@ -248,8 +248,7 @@ func (rt *retries) noteFailing(r *run, op peer.Op, f *peer.Failure, cutPoll bool
 // checkPause is S28a, S28b and S30b: pauses keep a run from hammering a server in trouble, and end soon
 // enough to notice that the trouble is over. A node that was paused since the failure is excused from sending
 // late and from its patience; the feed is excused from sending late too, since the run reads it again only
-// when it has room for more changes. A log may wait for the description of its database. A run that stops repeats at
-// once what it waited for.
+// when it has room for more changes. A log may wait for the description of its database.
 func (rt *retries) checkPause(r *run, op peer.Op) {
 	if len(r.failing) == 0 {
 		return
@@ -270,7 +269,7 @@ func (rt *retries) checkPause(r *run, op peer.Op) {
 	if !reads && s.longest > 0 && r.p.PausedLast() < s.at && late > s.longest+pauseSlack {
 		rt.Fail("S28b", "%s repeats %s only after %s; it should after %s", r, op, since, s.longest)
 	}
-	if s.alike > 0 && since < s.minPause() && !r.stopped {
+	if s.alike > 0 && since < s.minPause() {
 		rt.Fail("S28a", "%s repeats %s after %s, which failed %d times and was answered 429 %d times",
 			r, op, since, s.failed, s.throttled)
 	}

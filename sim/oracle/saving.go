@@ -11,7 +11,6 @@ import (
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
 	"couchrelay/core/spec"
-	"couchrelay/sim/protocol"
 	"couchrelay/sim/world"
 )
 
@@ -79,8 +78,6 @@ type saving struct {
 	// unsaved is set when a request for a checkpoint failed after the stop, when it met another job's log, and when a
 	// database refused an empty log: nothing tells that from one that is made again.
 	unsaved bool
-	// later are requests of which the last answer asked to come later: a run that stops gives them up.
-	later map[string]bool
 
 	lone, unasked bool // the source refuses to store logs, and to make its writes durable
 }
@@ -141,11 +138,6 @@ func (s *saving) note(a reply, now instant.Time) {
 	case peer.ReadChanges, peer.DiffRevs, peer.FetchDocs, peer.WriteDocs, peer.CopyDoc:
 		return
 	case peer.Open, peer.Commit, peer.PutLocal, peer.GetLocal, peer.GetFilter, peer.FindRev:
-		if f := a.Failure; f != nil && (f.RetryAfter > 0 || protocol.Throttles(f)) {
-			s.later = with(s.later, op.String())
-		} else {
-			delete(s.later, op.String())
-		}
 		if f := a.Failure; f != nil && !s.noteReadOnly(op, f) {
 			s.unsaved = s.unsaved || a.stopped || f.Status == 409 || refusesEmpty(a)
 		}
@@ -393,13 +385,12 @@ func (sv *savings) has(r *run, side peer.Side) bool {
 }
 
 // checkStopped is S21h: a run that moves to another node must not begin far back. Excused are runs without
-// checkpoints, those that had not begun to read, databases that failed or asked to come later, that were made again or
-// put back, and logs that another job wrote.
+// checkpoints, those that had not begun to read, databases that failed, that were made again or put back, and
+// logs that another job wrote.
 func (sv *savings) checkStopped(e ending) {
 	rep, source := e.Replication(), e.begin.source
 	if e.end.Cause != replication.Stopped || !rep.UseCheckpoints || !e.feed.begun || e.saving.unsaved ||
-		len(e.saving.later) > 0 || !sv.asBegun(e.run) ||
-		max(source.Since, sv.w.Database(rep.Target.URL).Since) >= e.Began() {
+		!sv.asBegun(e.run) || max(source.Since, sv.w.Database(rep.Target.URL).Since) >= e.Began() {
 		return
 	}
 	target := sv.w.Database(rep.Target.URL)

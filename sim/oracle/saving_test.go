@@ -174,15 +174,6 @@ func TestSavings(t *testing.T) {
 			stop(r, s)
 			s.fails(s.run, peer.Commit{}, status(500))
 		}), ""},
-		{"stopped while a server asks to come later", stopped(func(r *rig, s *saver) {
-			s.fails(s.run, peer.Commit{}, &peer.Failure{Kind: peer.Status, Status: 503, RetryAfter: time.Minute})
-			stop(r, s)
-		}), ""},
-		{"stopped once a server does not ask so any more", stopped(func(r *rig, s *saver) {
-			s.fails(s.run, peer.Commit{}, &peer.Failure{Kind: peer.Status, Status: 503, RetryAfter: time.Minute})
-			s.does(s.run, peer.Commit{}, peer.Committed{})
-			stop(r, s)
-		}), "S21h"},
 		{"stopped and not saved where no empty log was stored", nameless(418), ""},
 		{"stopped and not saved where an empty log was slow", nameless(503), "S21h"},
 		{"stopped and met by another run's log", stopped(func(r *rig, s *saver) {

@@ -141,7 +141,6 @@ func (r *Run) Hear(now instant.Time, ev replication.Event) error {
 	case replication.Stop:
 		r.took(stops)
 		r.stopped = true
-		r.wait.failed, r.wait.until = nil, 0 // what failed is tried now, or never again
 	case replication.Stored:
 		r.stored()
 	case replication.RefusedPage:

@@ -74,9 +74,6 @@ func (w *waiting) answered(r *Run, op peer.Op, reply peer.Reply) {
 // fails notes a request that may be repeated after a pause; without a failure the target did not take a
 // document.
 func (w *waiting) fails(r *Run, op peer.Op, f *peer.Failure) {
-	if r.stopped {
-		return
-	}
 	k := w.kind(op)
 	least, most, times := firstPause, firstPause, 2
 	if _, copies := op.(peer.CopyDoc); copies {
