@@ -1,0 +1,68 @@
+package docs
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestLongHistory stems, splits the record over several keys, and shrinks it again.
+func TestLongHistory(t *testing.T) {
+	w := newWorld(t)
+	ids := make([]string, 9000)
+	for i := range ids {
+		ids[i] = fmt.Sprintf(`"%032x"`, len(ids)-i)
+	}
+	must(t, w, func(db *Database) (int, error) { return 0, db.SetRevsLimit(8000) })
+	got := w.replicate(t, `{"_id":"a","_revisions":{"start":9000,"ids":[`+strings.Join(ids, ",")+`]}}`)
+	if d := must(t, w, func(db *Database) (*Document, error) { return db.Read("a", Want{}) }); d.Rev.String() != got || len(d.Ancestors) != 7999 {
+		t.Errorf("%s with %d ancestors", d.Rev, len(d.Ancestors))
+	}
+	if got := w.keys(t, keyRecord); got != "[2]" {
+		t.Errorf("record takes %s keys", got)
+	}
+	must(t, w, func(db *Database) (int, error) { return 0, db.SetRevsLimit(3) })
+	w.put(t, `{"_id":"a","_rev":"`+got+`"}`)
+	if got := w.keys(t, keyRecord); got != "[1]" {
+		t.Errorf("record takes %s keys after stemming", got)
+	}
+	if d := must(t, w, func(db *Database) (*Document, error) { return db.Read("a", Want{}) }); len(d.Ancestors) != 2 {
+		t.Errorf("%d ancestors", len(d.Ancestors))
+	}
+}
+
+// TestLearnedHistory: a known revision comes with more of its past, in which there is another leaf.
+func TestLearnedHistory(t *testing.T) {
+	w := newWorld(t)
+	w.replicate(t, `{"_id":"a","_rev":"4-d"}`)
+	w.replicate(t, `{"_id":"a","_revisions":{"start":2,"ids":["b","a"]},"n":2}`)
+	if got := w.changes(t, Query{AllDocs: true}); got != "a 4-d 2-b" {
+		t.Errorf("feed %s", got)
+	}
+	w.replicate(t, `{"_id":"a","_revisions":{"start":4,"ids":["d","c","b","a"]}}`)
+	if got := w.changes(t, Query{AllDocs: true}); got != "a 4-d" || w.keys(t, keyBody) != "[0]" {
+		t.Errorf("feed %s, bodies %s", got, w.keys(t, keyBody))
+	}
+}
+
+// TestVeryLongHistory: a history as long as a request may be is merged in a time that grows with its length, not
+// with the square of that.
+func TestVeryLongHistory(t *testing.T) {
+	w := newWorld(t)
+	long := func(start int) string {
+		ids := strings.Repeat(`"a",`, start-1) + `"a"`
+		return fmt.Sprintf(`{"_id":"long","_revisions":{"start":%d,"ids":[%s]}}`, start, ids)
+	}
+	const many = 1_000_000
+	for _, start := range []int{many, many + 1} {
+		e := replicated(t, long(start))
+		got := must(t, w, func(db *Database) ([]Written, error) { return db.Update([]Edit{e}) })
+		if got[0].Err != nil || !got[0].Changed {
+			t.Errorf("%+v", got[0])
+		}
+	}
+	d := must(t, w, func(db *Database) (*Document, error) { return db.Read("long", Want{Conflicts: true}) })
+	if d.Rev.Gen != many+1 || len(d.Ancestors) != DefaultRevsLimit-1 || len(d.Meta.Conflicts) > 0 {
+		t.Errorf("%s with %d ancestors and conflicts %v", d.Rev, len(d.Ancestors), d.Meta.Conflicts)
+	}
+}
