@@ -83,7 +83,8 @@ func (k *Keeper) Check(ctx context.Context) error {
 	return nil
 }
 
-// Try returns why a process could not start with another key file. made says that it would make the file.
+// Try returns why a process could not start with another key file, nil if it could. made reports whether a start makes
+// the file if it is not there.
 func (k *Keeper) Try(ctx context.Context, file string, made bool) error {
 	needed, err := k.registered(ctx)
 	if err != nil {
@@ -195,7 +196,8 @@ func (k *Keeper) Register(ctx context.Context, sealed func(kv.Tx)) error {
 	return nil
 }
 
-// register is Register, but for rewriting what is stored. It reports whether the key was not noted yet.
+// register notes the first key in the store, if it seals, and reports whether it was not noted yet. It leaves what is
+// stored as it is.
 func register(ctx context.Context, k *Keeper, sealed func(kv.Tx)) (is bool, err error) {
 	id, seals := k.db.Ring.First()
 	if !seals {

@@ -203,7 +203,7 @@ func (p *pipeline) onWritten(b *batch, g *group, op peer.WriteDocs, reply peer.R
 		// Reached: a compressed write fails
 		g.plain = true
 		p.write(b, g, peer.WriteDocs{Docs: op.Docs})
-	case f.Kind == peer.Status && (f.Status == 413 || ofOne(f) && !g.inline):
+	case isTooLong(f), ofOne(f) && !g.inline:
 		p.writeSmaller(b, g, op, f)
 	case g.inline && ofAttachments(f), p.plan.lenient() && Transient(f) && ofBulk(f):
 		// Reached: a bulk write fails for its attachments

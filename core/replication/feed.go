@@ -173,8 +173,8 @@ func (f *feed) onPending(reply peer.Reply) {
 	}
 }
 
-// pauseWhenIdle keeps a server whose long poll does not wait from being asked in a busy loop, be it that it sends the
-// same rows again and again.
+// pauseWhenIdle keeps a server whose long poll does not wait, or brings the same rows each time, from being asked in a
+// busy loop.
 func (f *feed) pauseWhenIdle(op peer.ReadChanges, rows int) {
 	moved := !sameMoment(f.since, f.from)
 	switch {

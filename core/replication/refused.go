@@ -327,7 +327,7 @@ func (f *refusals) compare(op peer.DiffRevs, then func(missing []peer.DocMissing
 		case !ofOne(reply.Failure) && !isTooLong(reply.Failure):
 			f.crash(trouble(op, reply.Failure))
 		default:
-			// Reached: the target cannot read a document of the list
+			// Reached: the target does not take a question about documents of the list
 			f.compareHalves(op, then)
 		}
 	})

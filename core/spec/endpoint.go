@@ -93,15 +93,15 @@ func localURL(base, name string) (string, error) {
 		return "", errors.New("it is neither a URL that begins with http:// or https:// nor the name of a database: " +
 			"lower case letters, digits and _$()+-/, a letter first")
 	}
-	return strings.TrimSuffix(base, "/") + "/" + escapeName.Replace(name), nil
+	return strings.TrimSuffix(base, "/") + "/" + escapeLocal.Replace(name), nil
 }
 
 // EscapeName writes the name of a database or document as a segment of a path. Slashes and pluses are encoded: a plus
 // is a space there for CouchDB.
 func EscapeName(name string) string { return strings.ReplaceAll(url.PathEscape(name), "+", "%2B") }
 
-// escapeName writes the name of a database as a segment of a path, as CouchDB does for local names.
-var escapeName = strings.NewReplacer("/", "%2F", "+", "%2B", "$", "%24", "(", "%28", ")", "%29")
+// escapeLocal writes the name of a local database as a segment of a URL, and encodes there what CouchDB does.
+var escapeLocal = strings.NewReplacer("/", "%2F", "+", "%2B", "$", "%24", "(", "%28", ")", "%29")
 
 // databaseName is what CouchDB accepts, and the names of its own databases.
 var databaseName = regexp.MustCompile(`^([a-z][a-z0-9_$()+/-]*|_users|_replicator|_global_changes)$`)

@@ -241,12 +241,17 @@ type question struct {
 	absent int // those of documents that the target does not have
 }
 
+// question is what a comparison is a part of; itself if that is not known.
+func (f *flight) question() *question {
+	if parts := f.wants[0].parts; parts != nil {
+		return parts
+	}
+	return &question{all: len(f.wants), left: len(f.wants)}
+}
+
 // halve has the revisions of a comparison asked about in two parts.
 func (f *flight) halve() {
-	parts := f.wants[0].parts
-	if parts == nil {
-		parts = &question{all: len(f.wants), left: len(f.wants)}
-	}
+	parts := f.question()
 	for _, w := range f.wants {
 		w.stage, w.parts = announced, parts
 	}
@@ -263,10 +268,7 @@ func (r copier) learnAll(f *flight, got peer.Diff) {
 			missing[name{d.ID, rev}] = append([]string{}, d.Ancestors...)
 		}
 	}
-	parts := f.wants[0].parts
-	if parts == nil {
-		parts = &question{all: len(f.wants), left: len(f.wants)}
-	}
+	parts := f.question()
 	parts.left, parts.absent = parts.left-len(f.wants), parts.absent+absent
 	if parts.left == 0 {
 		r.turn.moved = cmp.Or(r.turn.moved, r.now)
