@@ -40,19 +40,21 @@ func (t *turn) giveWay() {
 
 // keepsSlot reports whether the run does not give way before a call is over.
 //
-// Until the run has moved, every call does, as the way to the first documents is the same in each turn: servers may
-// be slow, and a source with a filter may read for longer than a turn before it has a change. After that, only the
-// documents count that the run began in the first half of the time from the first one until it was told to give way: a
-// document that takes longer than a turn is begun early in the next. One that failed keeps the slot for its next
-// attempts: otherwise the run would never come to the last one, after which it takes another way. But a run does not
-// wait in its slot for a server that asks to come later, and a call that waits for another one does not count.
+// Until the run has moved, every call does, as the way to the first documents is the same in each turn: servers
+// may be slow, and a source with a filter may read for longer than a turn before it has a change. Reading ahead of
+// the first changes is no part of that way. After that, only the documents count that the run began in the first
+// half of the time from the first one until it was told to give way: a document that takes longer than a turn is
+// begun early in the next. One that failed keeps the slot for its next attempts: otherwise the run would never
+// come to the last one, after which it takes another way. But a run does not wait in its slot for a server that
+// asks to come later, and a call that waits for another one does not count.
 func (t *turn) keepsSlot(c *call) bool {
 	later := func(f *peer.Failure) bool { return f != nil && (asksForLess(f) || f.RetryAfter > 0) }
 	if c.id == 0 && (later(c.failure) || c.due == instant.Never || t.opener.premature(c)) {
 		return false
 	}
 	if t.moved == 0 {
-		return true
+		_, reads := c.op.(peer.ReadChanges)
+		return !reads || !t.work.open()
 	}
 	early := t.first.Add(t.asked.Sub(t.first) / 2)
 	if t.moved > t.asked {

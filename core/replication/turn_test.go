@@ -198,6 +198,34 @@ func TestAskedToComeLater(t *testing.T) {
 	}
 }
 
+// TestAskedToCompareLater: a run does not keep its slot for a read ahead of its first changes, while a target
+// asks it to compare them later.
+func TestAskedToCompareLater(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Continuous = true
+	w.fill(1)
+	refused := false
+	w.answer = func(c Call) *peer.Failure {
+		if _, compares := c.Op.(peer.DiffRevs); compares {
+			refused = true
+			return &peer.Failure{Kind: peer.Status, Status: 503, RetryAfter: time.Minute}
+		}
+		return nil
+	}
+	w.begin()
+	for !refused {
+		w.proceed(first)
+	}
+	asked := w.now
+	w.step(GiveWay{})
+	for w.end == nil {
+		w.proceed(first)
+	}
+	if w.end.Cause != Stopped || w.now.Sub(asked) > time.Second {
+		t.Errorf("ended %s later with %+v", w.now.Sub(asked), w.end)
+	}
+}
+
 // TestAskedToOpenLater: a run gives way when a server asks it to open a database later, though it has logs to read once
 // the database is open.
 func TestAskedToOpenLater(t *testing.T) {

@@ -32,7 +32,8 @@ func (t *turn) early() instant.Time {
 	return t.first.Add(t.asked.Sub(t.first) / 2)
 }
 
-// moves notes since when the documents of a request are on their way.
+// moves notes since when the documents of a request are on their way. One that was told of twice may come for the
+// list.
 func (r *Run) moves(f *flight) {
 	if !carries(f.op) {
 		return
@@ -40,7 +41,7 @@ func (r *Run) moves(f *flight) {
 	r.turn.first = cmp.Or(r.turn.first, r.now)
 	for _, w := range f.wants {
 		w.began = cmp.Or(w.began, r.now)
-		if w.position != nil {
+		if w.position != nil && !r.twice[w.id] {
 			r.turn.moved = cmp.Or(r.turn.moved, r.now)
 		}
 	}
@@ -81,8 +82,9 @@ func (r *Run) givesWay() error {
 	for _, f := range r.flights { // order does not matter: one is enough
 		read := func(w *want) bool { return w.read != 0 && w.read <= t.early() }
 		_, writes := f.op.(peer.WriteDocs)
+		_, reads := f.op.(peer.ReadChanges)
 		switch {
-		case t.moved == 0 && !listed:
+		case t.moved == 0 && !listed && !(reads && t.batch > 0):
 			return breach(Yielding, "it gives way on the way to its first documents, and waits for %s", f.op)
 		case carries(f.op) && f.sent <= t.early() || writes && slices.ContainsFunc(f.wants, read):
 			return breach(Yielding, "it gives way, and waits for %s, which began in the first half of its turn", f.op)
@@ -110,20 +112,22 @@ func (r *Run) keepsSlot() error {
 	}
 	// Of a revision that was told of twice it is not known which one a request is about.
 	early := func(w *want) bool { return w.began != 0 && w.began <= t.early() || r.twice[w.id] }
-	tries, lets := r.now <= t.tries.Add(slack), false
+	tries, asks := r.now <= t.tries.Add(slack), false
 	for _, f := range r.flights {
 		if carries(f.op) && (f.sent <= t.early() || slices.ContainsFunc(f.wants, early)) {
 			return nil
 		}
-		_, opens := f.op.(peer.Open)
-		lets = lets || opens // the target is asked whether it lets us in, before a copy goes on
+		switch f.op.(type) {
+		case peer.Open, peer.DiffRevs: // whether the target lets us in, or lacks the document, before a copy goes on
+			asks = true
+		}
 	}
-	// Of two copies of such a revision the one that is left may be asking so.
-	if t.moved == 0 && (len(r.flights) > 0 || tries) || (tries || lets) && len(r.twice) > 0 {
+	// Of two copies of such a revision the one that is left may be asking so, and the first changes be of no other.
+	if t.moved == 0 && (len(r.flights) > 0 || tries) || (tries || asks) && len(r.twice) > 0 {
 		return nil
 	}
 	for _, of := range r.wants { // order does not matter: one is enough
-		if (tries || lets) && slices.ContainsFunc(of.list, early) {
+		if (tries || asks) && slices.ContainsFunc(of.list, early) {
 			return nil
 		}
 	}

@@ -84,6 +84,16 @@ func TestYielding(t *testing.T) {
 		c.hears(replication.GiveWay{})
 		return id
 	}
+	// copiesListed has a listed revision that the feed tells of, too, be copied for the list before the first changes
+	// are compared.
+	copiesListed := func(c *talk) {
+		feed := c.page("a", "1-a")
+		c.gets(feed, peer.Changes{Rows: []peer.Change{row(1, "a", "1-a"), row(2, "b", "1-b")}})
+		c.does(diff("a", "1-a"), lacks("a", "1-a"))
+		c.asks(peer.DiffRevs{Docs: append(diff("a", "1-a").Docs, diff("b", "1-b").Docs...)})
+		c.gets(copies(c), peer.Copied{Revs: []peer.CopiedRev{{Rev: "1-a"}}})
+		c.hears(replication.GiveWay{})
+	}
 	late, early := 31*time.Second, 29*time.Second
 	check(t, []conversation{
 		{"on the way to the first document", spec.Replication{}, func(c *talk) {
@@ -103,6 +113,16 @@ func TestYielding(t *testing.T) {
 			c.gets(reading(c), peer.Changes{End: true, LastSeq: peer.Zero})
 			rests(c)
 		}, Yielding},
+		{"during a read ahead of changes to compare later", spec.Replication{Continuous: true}, func(c *talk) {
+			c.gets(reading(c), peer.Changes{Rows: []peer.Change{row(1, "a", "1-a"), row(2, "b", "1-b")}})
+			c.asks(peer.ReadChanges{Since: seq(2), Limit: 10})
+			later(c, c.asks(diff("a", "1-a")))
+			gives(c)
+		}, legal},
+		{"not for a document that is copied for the list", spec.Replication{}, func(c *talk) {
+			copiesListed(c)
+			rests(c)
+		}, legal},
 		{"once the first changes are compared", spec.Replication{Continuous: true}, func(c *talk) {
 			compared(c)
 			gives(c)
