@@ -105,3 +105,28 @@ func TestBulkyWrite(t *testing.T) {
 		t.Errorf("long id: %s", got)
 	}
 }
+
+// TestRefusedBesideOthers: a revision that is refused as too large leaves no trace in what is written beside it: the
+// revision that it would have replaced stays a leaf.
+func TestRefusedBesideOthers(t *testing.T) {
+	w := newWorld(t)
+	w.replicate(t, `{"_id":"a","_rev":"1-m"}`)
+	for _, name := range []string{"k", "b", "c"} {
+		w.replicate(t, branch(name, 1000)+"}")
+	}
+	for n := 512; n > 50; n /= 2 {
+		w.replicate(t, branch(fmt.Sprint("r", n), n)+"}")
+	}
+	behind := strings.NewReplacer(`"start":100`, `"start":101`, `"]`, `","m"]`).Replace(branch("d", 100) + "}")
+	edits := []Edit{replicated(t, behind)}
+	for n := range 9 {
+		beside := replicated(t, fmt.Sprintf(`{"_id":"a","_rev":"1-n%d"}`, n))
+		edits = append([]Edit{beside}, append(edits, beside)...)
+	}
+	if got := w.update(t, edits...); outcome(got[9]) != "document_too_large" {
+		t.Fatalf("wrote %+v", got)
+	}
+	if feed := w.changes(t, Query{AllDocs: true}); strings.Count(feed, " 1-n") != 9 || !strings.Contains(feed, " 1-m") {
+		t.Errorf("the feed is %s", feed)
+	}
+}
