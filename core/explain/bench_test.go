@@ -129,6 +129,9 @@ func (b *bench) explain(id string) *Explanation {
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	if e != nil && e.Node != nil && e.saysUnknown("node") {
+		b.t.Errorf("the node is known, and not known: %+v", e)
+	}
 	return e
 }
 
