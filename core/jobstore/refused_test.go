@@ -69,9 +69,13 @@ func TestListOfRefused(t *testing.T) {
 	if row != want {
 		t.Errorf("got %+v, want %+v", row, want)
 	}
-	next := get(b, func(tx kv.Tx) ([]Refusal, error) { return b.s.Keys.Refusals(tx, w.JobID, "a", "1-a", 5) })
-	if len(next) != 1 || next[0].DocID != "b" {
-		t.Errorf("after a comes %+v", next)
+	for _, after := range []struct{ doc, rev string }{{"a", "1-a"}, {"b", ""}} {
+		next := get(b, func(tx kv.Tx) ([]Refusal, error) {
+			return b.s.Keys.Refusals(tx, w.JobID, after.doc, after.rev, 5)
+		})
+		if len(next) != 1 || next[0].DocID != "b" {
+			t.Errorf("after %q comes %+v", after, next)
+		}
 	}
 }
 
