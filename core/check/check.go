@@ -7,8 +7,8 @@
 // the store is in use, rows are compared within a page; what is wrong by what was summed up over pages is doubtful
 // (Finding.Doubtful), since it may have changed in between.
 //
-// What a Checker keeps is a page of rows, some numbers for each account, each database and each attachment, and the
-// findings of the last step.
+// What a Checker keeps is a page of rows, some numbers for each account and each database, the name of each attachment,
+// and the findings of the last step.
 package check
 
 import (
@@ -64,6 +64,7 @@ const (
 	minRows   = 8
 	pageBytes = 2 << 20
 	maxKnown  = 16 * maxRows // rows of a page, and of others that these ask for, which are kept
+	maxKept   = 16 << 20     // bytes of the others, above which they are read again where they are asked for again
 )
 
 // New returns a Checker that has seen nothing.
@@ -90,7 +91,8 @@ func New(o Options) *Checker {
 }
 
 // Step looks at the next rows. It returns what it found, and whether nothing is left. After an error nothing has
-// happened, and the step can be repeated, with another reader unless the Checker reads at once.
+// happened, and the step can be repeated, with another reader unless the Checker reads at once. It looks at fewer rows
+// then: what these rows ask for may have been more than a transaction can read in its time.
 func (c *Checker) Step(r kv.Reader) (found []Finding, done bool, err error) {
 	if c.part == len(c.Sections)+len(c.gaps) {
 		return nil, true, nil
@@ -102,6 +104,7 @@ func (c *Checker) Step(r kv.Reader) (found []Finding, done bool, err error) {
 	}
 	rows, err := r.GetRange(at, kv.RangeOptions{Limit: c.limit})
 	if err != nil {
+		c.limit = max(1, c.limit/2)
 		return nil, false, err
 	}
 	size := 0
@@ -123,6 +126,7 @@ func (c *Checker) Step(r kv.Reader) (found []Finding, done bool, err error) {
 		p.run()
 	}
 	if p.err != nil {
+		c.limit = max(1, c.limit/2)
 		return nil, false, p.err
 	}
 	c.count(p, int64(len(rows)), size)
@@ -175,6 +179,7 @@ type Page struct {
 	r      kv.Reader
 	err    error // of the first read that failed; what was found is worth nothing then
 	values map[string][]byte
+	kept   int // bytes of the values that were read one by one
 	later  []func()
 	found  []Finding
 	seen   evidence // of the row that is judged
@@ -274,8 +279,9 @@ func (p *Page) Look(key []byte) []byte {
 	case p.wanted != nil:
 		p.wanted.key(key)
 	case p.err == nil:
-		if value, p.err = p.r.Get(key); len(p.values) < maxKnown {
+		if value, p.err = p.r.Get(key); len(p.values) < maxKnown && p.kept < maxKept {
 			p.values[string(key)] = value
+			p.kept += len(value)
 		}
 	}
 	return value

@@ -364,3 +364,58 @@ func TestPages(t *testing.T) {
 		}
 	}
 }
+
+// short is a reader that reads no more than some bytes before its transaction is too old.
+type short struct {
+	kv.Reader
+	left int
+}
+
+func (s *short) read(n int, err error) error {
+	if s.left -= n; err == nil && s.left < 0 {
+		return kv.NewError(kv.TransactionTooOld)
+	}
+	return err
+}
+
+func (s *short) Get(key []byte) ([]byte, error) {
+	value, err := s.Reader.Get(key)
+	return value, s.read(len(value), err)
+}
+
+func (s *short) GetAll(keys [][]byte) ([][]byte, error) {
+	values, err := s.Reader.GetAll(keys)
+	for _, value := range values {
+		err = s.read(len(value), err)
+	}
+	return values, err
+}
+
+func (s *short) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) {
+	rows, err := s.Reader.GetRange(r, o)
+	for _, row := range rows {
+		err = s.read(len(row.Value), err)
+	}
+	return rows, err
+}
+
+// TestSlowPages: a check ends though what the first pages ask for cannot be read in the time of a transaction, and
+// finds what it would have found.
+func TestSlowPages(t *testing.T) {
+	b := newBench(t, 100, 30_000)
+	b.do(func(tx kv.Tx) { tx.Clear(twin.Pack(77, 1)) })
+	for _, atOnce := range []bool{true, false} {
+		c := check.New(options(atOnce))
+		var found []check.Finding
+		for steps, done := 0, false; !done; steps++ {
+			some, last, err := c.Step(&short{b.db.Present(), 1_000_000})
+			if err != nil && (kv.CodeOf(err) != kv.TransactionTooOld || steps > 500) {
+				t.Fatalf("at once %v, step %d: %v", atOnce, steps, err)
+			}
+			found, done = append(found, some...), last
+		}
+		if len(found) != 1 || c.Rows != 600 {
+			t.Errorf("at once %v: %d findings, %+v", atOnce, len(found), c.Summary)
+		}
+	}
+}

@@ -56,9 +56,9 @@ type checking struct {
 type instance struct {
 	id              tuple.UUID
 	stored, counted counts
-	blobs           map[tuple.UUID]bool // that documents refer to
-	lost            map[string][]byte   // documents without an entry, with the keys of these
-	strays          map[tuple.UUID]bool // attachments that were reported
+	blobs           map[tuple.UUID]string // that documents refer to, with words for them
+	lost            map[string][]byte     // documents without an entry, with the keys of these
+	strays          map[tuple.UUID]bool   // attachments that were reported
 }
 
 func (c *checking) name(p *check.Page, key, value []byte) {
@@ -121,7 +121,7 @@ func (c *checking) enter(p *check.Page, key []byte, id tuple.UUID) {
 		return
 	}
 	c.conclude(p)
-	c.one = &instance{id: id, blobs: map[tuple.UUID]bool{}, lost: map[string][]byte{}, strays: map[tuple.UUID]bool{}}
+	c.one = &instance{id: id, blobs: map[tuple.UUID]string{}, lost: map[string][]byte{}, strays: map[tuple.UUID]bool{}}
 	if _, has := c.names[id]; !has {
 		p.Doubt(key, "the rows from here on are of a database that has no name", check.Mend{})
 	}
@@ -204,7 +204,7 @@ func (r *checkedRow) check() {
 		if _, opens := r.Opens(r.key, r.value); !opens || len(r.rest) != 1 {
 			return
 		}
-		value, ok := r.join(r.key, r.value)
+		value, ok := r.join(r.Look, r.key, r.value)
 		if l, err := decodeLocal(value); !ok || err != nil || l.exists() && !isObject(l.body) {
 			r.Report(r.key, "the local document cannot be read")
 		}
@@ -221,14 +221,15 @@ func (r *checkedRow) security() {
 	if _, opens := r.Opens(r.key, r.value); !opens {
 		return
 	}
-	text, ok := r.join(r.key, r.value)
+	text, ok := r.join(r.Look, r.key, r.value)
 	if _, err := ParseSecurity(text); !ok || err != nil {
 		r.Report(r.key, "the security object cannot be read")
 	}
 }
 
-// join reads a value that may be split. It is false if a part is missing, or does not open.
-func (r *checkedRow) join(key, first []byte) (value []byte, ok bool) {
+// join reads a value that may be split, its further parts with read. It is false if a part is missing, or does not
+// open.
+func (r *checkedRow) join(read func(key []byte) []byte, key, first []byte) (value []byte, ok bool) {
 	plain, ok := r.Plain(key, first)
 	n, size := binary.Uvarint(plain)
 	if !ok || size <= 0 || n == 0 || n > 1<<20 {
@@ -237,7 +238,7 @@ func (r *checkedRow) join(key, first []byte) (value []byte, ok bool) {
 	value = slices.Clip(plain[size:]) // parts are appended to a copy: the store may own what is behind it
 	for i := 1; i < int(n); i++ {
 		next := chunkKey(key, i)
-		part, ok := r.Plain(next, r.Get(next))
+		part, ok := r.Plain(next, read(next))
 		if !ok {
 			return nil, false
 		}
@@ -249,7 +250,7 @@ func (r *checkedRow) join(key, first []byte) (value []byte, ok bool) {
 // tree reads the revisions of the document; nil if there are none that can be read.
 func (r *checkedRow) tree() *revtree.Tree {
 	key := r.db.idKey(keyRecord, r.id)
-	value, ok := r.join(key, r.Get(key))
+	value, ok := r.join(r.Get, key, r.Get(key))
 	if !ok {
 		return nil
 	}
@@ -318,33 +319,38 @@ func (r *checkedRow) record() {
 	}
 }
 
-// leaf judges the body of a leaf.
+// leaf demands the body of a leaf, which is judged where it begins.
 func (r *checkedRow) leaf(leaf revtree.LeafRev, wins bool) {
-	d := &Document{Body: []byte("{}")}
-	if leaf.Chunks > 0 {
-		key := r.db.bodyKey(r.id, leaf.Rev)
-		for i := range leaf.Chunks {
-			at := chunkKey(key, i)
-			value := r.Get(at)
-			if value == nil {
-				r.Report(at, fmt.Sprintf("the content of document %q is missing, or a part of it", r.id))
-				return
-			}
-			if _, opens := r.Plain(at, value); !opens {
-				return // which is reported
-			}
-		}
-		value, ok := r.join(key, r.Get(key))
-		if !ok || d.setBody(value, leaf.Attached) != nil || !isObject(d.Body) {
-			r.Report(key, fmt.Sprintf("the content of document %q cannot be read", r.id))
-			return
-		}
-	}
-	for i := range d.Attachments {
-		r.attachment(&d.Attachments[i])
+	if at := r.db.bodyKey(r.id, leaf.Rev); leaf.Chunks > 0 && r.Look(at) == nil {
+		r.Report(at, fmt.Sprintf("the content of document %q is missing", r.id))
 	}
 	if name, has := r.names[r.db.Instance]; has && wins && !leaf.Deleted && r.judge != nil {
 		r.judge(r.Page, Checked{Key: r.key, Database: name, Instance: r.db.Instance, ID: r.id})
+	}
+}
+
+// content judges a whole body, whose first part the row is. No repair follows from what is read for it, so it is not
+// kept: it may be large.
+func (r *checkedRow) content(leaf revtree.Leaf) {
+	for i := 1; i < leaf.Chunks; i++ {
+		at := chunkKey(r.key, i)
+		value := r.Look(at)
+		if value == nil {
+			r.Report(at, fmt.Sprintf("a part of the content of document %q is missing", r.id))
+			return
+		}
+		if _, opens := r.Plain(at, value); !opens {
+			return // which is reported
+		}
+	}
+	d := &Document{}
+	value, ok := r.join(r.Look, r.key, r.value)
+	if !ok || d.setBody(value, leaf.Attached) != nil || !isObject(d.Body) {
+		r.Report(r.key, fmt.Sprintf("the content of document %q cannot be read", r.id))
+		return
+	}
+	for i := range d.Attachments {
+		r.attachment(&d.Attachments[i])
 	}
 }
 
@@ -353,19 +359,22 @@ func isObject(text []byte) bool {
 	return len(text) > 0 && text[0] == '{' && json.Decode(text, &raw) == nil
 }
 
+// attachment demands the last piece of an attachment. Each piece demands the one before it.
 func (r *checkedRow) attachment(a *Attachment) {
-	blob := a.Blob
-	r.Later(func() { r.one.blobs[blob] = true })
-	for n := int64(0); n*pieceSize < a.Size(); n++ {
-		at := r.db.pieceKey(blob, n)
-		value := r.Get(at)
-		piece, opens := r.Plain(at, value)
-		switch size := min(pieceSize, a.Size()-n*pieceSize); {
-		case value == nil || opens && int64(len(piece)) < size:
-			r.Report(at, fmt.Sprintf("bytes of attachment %q of document %q are missing", a.Name, r.id))
-		case opens && int64(len(piece)) > size:
-			r.Report(at, fmt.Sprintf("attachment %q of document %q has more bytes than it should", a.Name, r.id))
-		}
+	blob, name := a.Blob, fmt.Sprintf("attachment %q of document %q", a.Name, r.id)
+	r.Later(func() { r.one.blobs[blob] = name })
+	if a.Size() <= 0 {
+		return
+	}
+	n := (a.Size() - 1) / pieceSize
+	at := r.db.pieceKey(blob, n)
+	value := r.Look(at)
+	piece, opens := r.Plain(at, value)
+	switch size := a.Size() - n*pieceSize; {
+	case value == nil || opens && int64(len(piece)) < size:
+		r.Report(at, "bytes of "+name+" are missing")
+	case opens && int64(len(piece)) > size:
+		r.Report(at, name+" has more bytes than it should")
 	}
 }
 
@@ -457,28 +466,45 @@ func (r *checkedRow) body() {
 	if len(r.rest) > 3 {
 		n, _ = r.rest[3].(int64)
 	}
-	if tree := r.tree(); tree != nil && len(r.rest) >= 3 {
-		gen, _ := r.rest[1].(int64)
-		id, _ := r.rest[2].(string)
-		if leaf, is := tree.Leaf(revtree.Rev{Gen: gen, ID: id}); !is || n >= int64(leaf.Chunks) {
-			r.leftOver(fmt.Sprintf("document %q has no content there", r.id))
-		}
+	tree := r.tree()
+	if tree == nil || len(r.rest) < 3 {
+		return
+	}
+	gen, _ := r.rest[1].(int64)
+	id, _ := r.rest[2].(string)
+	switch leaf, is := tree.Leaf(revtree.Rev{Gen: gen, ID: id}); {
+	case !is || n >= int64(leaf.Chunks):
+		r.leftOver(fmt.Sprintf("document %q has no content there", r.id))
+	case len(r.rest) == 3:
+		r.content(leaf)
 	}
 }
 
 // blob judges a piece of an attachment.
 func (r *checkedRow) blob() {
-	if _, opens := r.Opens(r.key, r.value); !opens || len(r.rest) != 2 {
+	piece, opens := r.Opens(r.key, r.value)
+	if !opens || len(r.rest) != 2 {
 		return
 	}
 	blob, _ := r.rest[0].(tuple.UUID)
 	if r.Has(r.db.uploadKey(blob)) {
 		return
 	}
+	n, _ := r.rest[1].(int64)
+	before := r.db.pieceKey(blob, n-1)
+	gap := n > 0 && r.Look(before) == nil
+	short := len(piece) < pieceSize && r.Look(r.db.pieceKey(blob, n+1)) != nil
 	r.Later(func() {
-		if !r.one.blobs[blob] && !r.one.strays[blob] {
+		switch name := r.one.blobs[blob]; {
+		case name == "" && !r.one.strays[blob]:
 			r.one.strays[blob] = true
 			r.Doubt(r.key, "no document has this attachment: it only takes place", check.Mend{})
+		case name != "" && gap:
+			r.Report(before, "bytes of "+name+" are missing")
+		case name != "" && short:
+			r.Report(r.key, "bytes of "+name+" are missing")
+		case name != "" && len(piece) > pieceSize:
+			r.Report(r.key, name+" has more bytes than it should")
 		}
 	})
 }

@@ -1,0 +1,129 @@
+package docs
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"couchrelay/core/check"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/sim/fakefdb"
+)
+
+// weighing is a reader that adds up what it reads.
+type weighing struct {
+	kv.Reader
+	bytes int
+}
+
+func (w *weighing) Get(key []byte) ([]byte, error) {
+	value, err := w.Reader.Get(key)
+	w.bytes += len(value)
+	return value, err
+}
+
+func (w *weighing) GetAll(keys [][]byte) ([][]byte, error) {
+	values, err := w.Reader.GetAll(keys)
+	for _, value := range values {
+		w.bytes += len(value)
+	}
+	return values, err
+}
+
+func (w *weighing) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) {
+	rows, err := w.Reader.GetRange(r, o)
+	for _, row := range rows {
+		w.bytes += len(row.Value)
+	}
+	return rows, err
+}
+
+// checked is what a check of the databases finds, and the most bytes that a step of it read.
+func (w *world) checked(t *testing.T, atOnce bool) (found []string, most int) {
+	t.Helper()
+	root := tuple.Subspace("root")
+	c := check.New(check.Options{Root: root, Sections: Sections(root, nil), AtOnce: atOnce})
+	present := w.Database.(*fakefdb.Database).Present()
+	for done := false; !done; {
+		r := &weighing{Reader: present}
+		some, last, err := c.Step(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range some {
+			found = append(found, f.Key+" "+f.What)
+		}
+		done, most = last, max(most, r.bytes)
+	}
+	return found, most
+}
+
+// attached is a database with a document whose attachment has some pieces and a half, and its bytes.
+func attached(t *testing.T, pieces int) *world {
+	w := newWorld(t)
+	data := bytes.Repeat([]byte("x"), pieces*pieceSize+pieceSize/2)
+	e := w.edit(t, `{"_id":"a"}`)
+	e.Attachments = []Attachment{{Name: "f", Type: "t/x", Content: Uploaded, Upload: w.upload(t, 1, data, pieceSize)}}
+	if r := w.update(t, e)[0]; r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	return w
+}
+
+// TestCheckOfLargeAttachment: a step reads no more of an attachment than has room on a page, however large it is: a
+// transaction has five seconds, and a service has other uses for its memory.
+func TestCheckOfLargeAttachment(t *testing.T) {
+	w := attached(t, 600)
+	for _, atOnce := range []bool{true, false} {
+		found, most := w.checked(t, atOnce)
+		if len(found) > 0 || most > 300*pieceSize {
+			t.Errorf("at once %v: a step reads %d bytes, and finds %q", atOnce, most, found)
+		}
+	}
+}
+
+// TestCheckOfPieces: a piece of an attachment that is gone, too short or too long is told, wherever it is.
+func TestCheckOfPieces(t *testing.T) {
+	const last = 300
+	w := attached(t, last)
+	db := must(t, w, func(db *Database) (*Database, error) { return db, nil })
+	set := func(n int64, value []byte) {
+		err := kv.Do(context.Background(), w, func(tx kv.Tx) error {
+			if tx.Set(db.pieceKey(tuple.UUID{1}, n), value); value == nil {
+				tx.Clear(db.pieceKey(tuple.UUID{1}, n))
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole := func(n int64) []byte {
+		if n == last {
+			return make([]byte, pieceSize/2)
+		}
+		return make([]byte, pieceSize)
+	}
+	for _, n := range []int64{0, 1, 255, 256, last - 1, last} {
+		for damage, value := range map[string][]byte{
+			"are missing": nil, "bytes of": whole(n)[1:], "has more bytes": append(whole(n), 1),
+		} {
+			set(n, value)
+			for _, atOnce := range []bool{true, false} {
+				found, _ := w.checked(t, atOnce)
+				told := strings.Join(found, "\n")
+				if !strings.Contains(told, `attachment "f" of document "a"`) || !strings.Contains(told, damage) ||
+					!strings.Contains(told, fmt.Sprintf("/%d ", n)) {
+					t.Errorf("of piece %d: want %s, and there is %q", n, damage, found)
+				}
+			}
+			set(n, whole(n))
+		}
+	}
+	if found, _ := w.checked(t, true); len(found) > 0 {
+		t.Errorf("at last: %q", found)
+	}
+}
