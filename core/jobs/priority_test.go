@@ -171,3 +171,31 @@ func TestPassedOverBetween(t *testing.T) {
 		t.Errorf("took %d, %+v", len(taken.Jobs), at)
 	}
 }
+
+// TestPassedOverAtTheBound: an accept that has passed over exactly as many jobs as it may looks no further, whether it
+// has found one before them or not.
+func TestPassedOverAtTheBound(t *testing.T) {
+	for front := range 2 {
+		db, q := newQueue(t)
+		register(t, db, q, "w")
+		gone := passing{}
+		for i := range MaxPassed {
+			id := fmt.Sprint("gone", i)
+			gone[id] = true
+			addWith(t, db, q, id, 2)
+		}
+		for i := range front {
+			addWith(t, db, q, fmt.Sprint("front", i), 1)
+		}
+		addWith(t, db, q, "behind", 3)
+		var at seen
+		taken := must(t, db, func(tx kv.Tx) (Taken, error) {
+			at = seen{}
+			d := Demand{Batch: 1, Max: 2, Window: MaxPassed + front}
+			return q.Accept(reads{tx, tx.Snapshot(), &at}, "w", d, gone)
+		})
+		if len(taken.Jobs) != front || taken.Passed != "" != (front == 0) || at.rows > MaxPassed+front {
+			t.Errorf("behind %d: took %v, passed %q, %+v", front, taken.Jobs, taken.Passed, at)
+		}
+	}
+}

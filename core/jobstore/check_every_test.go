@@ -202,8 +202,8 @@ func TestContradictions(t *testing.T) {
 	}
 }
 
-// TestEveryKeyIsLookedAt: the check reports a row whose key has an element too many or too few, or is cut, or is no
-// tuple. The test leaves out keys that rows may have: of a counter that is not spread, and of parts of long values.
+// TestEveryKeyIsLookedAt: the check reports a row whose key has an element too many, or some too few, or is cut, or is
+// no tuple. The test leaves out keys that rows may have: of a counter that is not spread, and of parts of long values.
 func TestEveryKeyIsLookedAt(t *testing.T) {
 	b := newFullBench(t)
 	db := "docs/1/01000000000000000000000000000000/"
@@ -211,17 +211,25 @@ func TestEveryKeyIsLookedAt(t *testing.T) {
 	for _, standing := range []string{"ready", "waiting", "running", "finished", "parked"} {
 		free = append(free, "jobs/replication/count/"+standing)
 	}
+	tried := map[string]bool{}
 	for _, row := range b.db.Pairs() {
 		elements, err := testRoot.Unpack(row.Key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, key := range [][]byte{
-			testRoot.Pack(elements[:len(elements)-1]...),
+		keys := [][]byte{
 			append(slices.Clone(row.Key), tuple.Pack(int64(9))...),
 			append(slices.Clone(row.Key), 0xfe),
 			row.Key[:len(row.Key)-1],
-		} {
+		}
+		for n := range len(elements) {
+			keys = append(keys, testRoot.Pack(elements[:n]...))
+		}
+		for _, key := range keys {
+			if tried[string(key)] {
+				continue
+			}
+			tried[string(key)] = true
 			if slices.ContainsFunc(b.db.Pairs(), func(o kv.KeyValue) bool { return bytes.Equal(o.Key, key) }) {
 				continue
 			}
