@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"couchrelay/core/json"
+	"couchrelay/core/kv"
 	"couchrelay/core/replication"
 )
 
@@ -100,6 +101,28 @@ func TestHoldsAreValid(t *testing.T) {
 		err := c.hold.Validate()
 		if id := c.hold.ID(); (err == nil) != (c.valid != "") || err == nil && id != c.valid {
 			t.Errorf("%.40v: %s, %v", c.hold, id, err)
+		}
+	}
+}
+
+// TestHoldsHaveShortNames: whatever a valid hold and a document are called, an accept parks the document's job: a key
+// that is too long would end all accepts of all nodes.
+func TestHoldsHaveShortNames(t *testing.T) {
+	for _, long := range []int{240, 260, 1000, 9000} {
+		b := newBench(t)
+		name := strings.Repeat("n", long)
+		for _, hold := range []Hold{{Server: name}, {Server: name + ":65535"}, {Database: name + "/_replicator"}} {
+			err := hold.Validate()
+			if valid := long == 240; (err == nil) != valid {
+				t.Errorf("a name of %d bytes: %v", len(hold.ID()), err)
+			}
+			if err == nil {
+				b.do1(func(tx kv.Tx) error { _, err := b.by(tx).MakeHold(hold); return err })
+			}
+		}
+		b.put(strings.Repeat("\x00", 4096), `{"source":"http://`+name+`:65535/a","target":"http://h/b"}`, admin)
+		if _, parked := b.tryAccept(); long == 240 && parked != 1 {
+			t.Errorf("a name of %d bytes: %d jobs are parked", long, parked)
 		}
 	}
 }

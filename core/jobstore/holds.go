@@ -45,6 +45,8 @@ func (e *Hold) Validate() error {
 		return fmt.Errorf("`database` must be _replicator or a name that ends with /_replicator")
 	case len(e.Reason) > maxHoldReason:
 		return fmt.Errorf("`reason` must have at most %d bytes", maxHoldReason)
+	case len(e.Database)+len(e.Server) > maxLabel: // of which one is empty; it is in keys with the ids of jobs
+		return fmt.Errorf("`database` or `server` must have at most %d bytes", maxLabel)
 	case e.Server == "":
 		return nil
 	}
