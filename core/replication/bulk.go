@@ -223,50 +223,70 @@ func (p *pipeline) onWritten(b *batch, g *group, op peer.WriteDocs, reply peer.R
 // Every other error word tells that something went wrong there: such a document is copied by itself, and the
 // answer to that decides. So it is if the verdict does not tell which document it is about.
 func (p *pipeline) judge(b *batch, g *group, op peer.WriteDocs, verdicts []peer.Refusal) {
-	written := slices.Clone(op.Docs)
-	var out []peer.Kept // refused
+	s := g.sent(op.Docs)
 	for _, v := range verdicts {
-		about := g.meant(written, v)
+		about := s.meant(v)
 		if (v.Error == "unauthorized" || v.Error == "forbidden") && len(about) == 1 {
-			i := about[0].Index
+			i := about[0]
 			v.ID, v.Rev = g.docs[i].ID, g.came[i]
 			p.refuse(b, v)
-			out = append(out, about[0])
+			s.refused[i] = true
 			continue
 		}
 		// Reached: a document is not written in bulk, and not refused
-		for _, k := range about {
-			p.queueAlone(b, g.docs[k.Index], g.began)
-			written = slices.DeleteFunc(written, func(w peer.Kept) bool { return w == k })
+		for _, i := range about {
+			p.queueAlone(b, g.docs[i], g.began)
+			s.alone[i] = true
 		}
 	}
 	if g.inline {
-		p.skipInline.observe(int64(len(op.Docs)-len(written)), int64(len(op.Docs)), bulkDecay, p.now)
+		p.skipInline.observe(int64(len(s.alone)), int64(len(op.Docs)), bulkDecay, p.now)
 	}
-	written = slices.DeleteFunc(written, func(k peer.Kept) bool { return slices.Contains(out, k) })
+	written := slices.DeleteFunc(s.left(s.docs), func(i int) bool { return s.refused[i] })
 	p.info.wrote(len(written))
-	for _, k := range written {
-		p.refused.wrote(g.docs[k.Index].ID)
+	for _, i := range written {
+		p.refused.wrote(g.docs[i].ID)
 	}
 }
 
-// meant returns the documents of those sent that a verdict may be about: the one with its id and revision,
-// else all with its id, else all. Copying one too many does no harm, and leaving one out would lose it.
-func (g *group) meant(sent []peer.Kept, v peer.Refusal) []peer.Kept {
-	var alike []peer.Kept
-	for _, k := range sent {
-		if g.docs[k.Index].ID != v.ID {
-			continue
+// sent is the documents of a bulk write while its answer is judged, as indexes into those of the group. A write may
+// have tens of thousands, and an answer about each, so none is looked for among all.
+type sent struct {
+	docs           []int
+	as             map[peerRev][]int // by id and revision, and by id alone
+	refused, alone map[int]bool      // what became of them; the others were written
+}
+
+func (g *group) sent(docs []peer.Kept) *sent {
+	s := &sent{as: map[peerRev][]int{}, refused: map[int]bool{}, alone: map[int]bool{}}
+	for _, k := range docs {
+		id := g.docs[k.Index].ID
+		s.docs = append(s.docs, k.Index)
+		for _, name := range []peerRev{{id, g.came[k.Index]}, {id, ""}} {
+			s.as[name] = append(s.as[name], k.Index)
 		}
-		if g.came[k.Index] == v.Rev {
-			return []peer.Kept{k}
-		}
-		alike = append(alike, k)
 	}
-	if len(alike) > 0 {
+	return s
+}
+
+// left are those that are not copied alone.
+func (s *sent) left(docs []int) []int {
+	if len(s.alone) == len(s.docs) {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(docs), func(i int) bool { return s.alone[i] })
+}
+
+// meant returns the documents that a verdict may be about: the one with its id and revision, else all with its id, else
+// all. Copying one too many does no harm, and leaving one out would lose it.
+func (s *sent) meant(v peer.Refusal) []int {
+	if exact := s.left(s.as[peerRev{v.ID, v.Rev}]); len(exact) > 0 && v.Rev != "" {
+		return exact[:1]
+	}
+	if alike := s.left(s.as[peerRev{v.ID, ""}]); len(alike) > 0 {
 		return alike
 	}
-	return slices.Clone(sent)
+	return s.left(s.docs)
 }
 
 // writeSmaller halves a write that is too large for the target, or that it takes no document of, for a single one

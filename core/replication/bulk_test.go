@@ -189,3 +189,27 @@ func TestTooLargeIsNoRefusal(t *testing.T) {
 		t.Errorf("%d refusals: %v", n, w.calls)
 	}
 }
+
+// TestManyVerdicts: an answer about each document of a large write takes no time that others would notice.
+func TestManyVerdicts(t *testing.T) {
+	const many = 200_000
+	r := New(Plan{Options: Options{Workers: 1, BatchSize: many, Connections: 6}})
+	r.refused.begin()
+	g, b := &group{}, &batch{}
+	var op peer.WriteDocs
+	var verdicts []peer.Refusal
+	for i := range many {
+		id := fmt.Sprint("doc", i)
+		g.docs, g.came = append(g.docs, peer.DocRev{ID: id, Rev: "1-a"}), append(g.came, "1-a")
+		op.Docs = append(op.Docs, peer.Kept{Index: i})
+		if word := []string{"forbidden", "conflict", "error", ""}[i%4]; word == "error" {
+			verdicts = append(verdicts, peer.Refusal{ID: id, Rev: "1-b", Error: word})
+		} else if word != "" {
+			verdicts = append(verdicts, peer.Refusal{ID: id, Rev: "1-a", Error: word})
+		}
+	}
+	r.work.judge(b, g, op, verdicts)
+	if i := r.info; i.Refused != many/4 || i.Written != many/4 || len(b.copies) != many/2 || b.copies[1].ID != "doc2" {
+		t.Errorf("%d refused, %d written, %d copied alone", i.Refused, i.Written, len(b.copies))
+	}
+}
