@@ -29,6 +29,8 @@ const (
 	maxRefusedPause   = 6 * time.Hour
 	// passSoon is how long after a document with listed revisions was written the list is gone through.
 	passSoon = 5 * time.Second
+	// maxKnown is how many documents a run takes for listed before it finds out which of them are.
+	maxKnown = 10 * MaxListed
 )
 
 // Finding is what became of a revision of a refused document.
@@ -69,7 +71,8 @@ type refusals struct {
 	storing []filed // told, until Stored
 	fatal   *peer.Refusal
 	// docs has the digests of the documents with listed revisions, as far as the passes so far and this run's
-	// refusals tell, and maybe of more.
+	// refusals tell, and maybe of more, as of those that were only counted. It has maxKnown at most, and what was
+	// refused during one pass.
 	docs map[uint64]bool
 	rng  prng.Source // spreads passes of runs that begin together
 
@@ -174,11 +177,15 @@ func clip(text string) string {
 	return strings.ToValidUTF8(text[:maxRefusalText], "") + "..."
 }
 
-// know notes that a document has listed revisions.
+// know notes that a document has listed revisions. A target may refuse millions, so now and then a pass forgets those
+// for which the list had no place.
 func (f *refusals) know(id string) {
 	f.docs[mix.String(id)] = true
-	if f.passing {
+	switch {
+	case f.passing:
 		f.found[mix.String(id)] = true
+	case len(f.docs) >= maxKnown:
+		f.passBy(0)
 	}
 }
 

@@ -474,3 +474,21 @@ func TestPassIsNotPutOff(t *testing.T) {
 		t.Errorf("the next pass is at %s, want %s", r.refused.next, want)
 	}
 }
+
+// TestManyRefused: a run whose target refuses millions of documents does not remember each.
+func TestManyRefused(t *testing.T) {
+	r := New(Plan{Options: Options{Workers: 1, BatchSize: 100, Connections: 6}})
+	r.refused.begin()
+	passes, most := 0, 0
+	for i := range 3 * maxKnown {
+		r.work.refuse(&batch{}, peer.Refusal{ID: fmt.Sprint("doc", i), Rev: "1-a", Error: "forbidden"})
+		if r.refused.passWhenDue(); r.refused.passing {
+			passes++
+			r.refused.onPage(RefusedPage{})
+		}
+		most = max(most, len(r.refused.docs))
+	}
+	if passes != 3 || most >= maxKnown {
+		t.Errorf("%d passes, %d documents", passes, most)
+	}
+}
