@@ -247,13 +247,7 @@ func (db *Database) Diff(wanted []Wanted) (diffs []Diff, compared int, err error
 		return nil, 0, err
 	}
 	for i, r := range records {
-		var missing []revtree.Rev
-		for _, rev := range wanted[i].Revs {
-			if !r.tree.Has(rev) && !slices.Contains(missing, rev) {
-				missing = append(missing, rev)
-			}
-		}
-		if len(missing) > 0 {
+		if missing := r.tree.Missing(wanted[i].Revs); len(missing) > 0 {
 			diffs = append(diffs, Diff{r.id, missing, r.tree.PossibleAncestors(missing)})
 		}
 	}

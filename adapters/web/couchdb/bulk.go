@@ -215,32 +215,61 @@ func (q *request) parseBulk(body []byte) (edits []docs.Edit, uploads []*docs.Upl
 
 // revsDiff answers which revisions are missing.
 func (q *request) revsDiff() error {
-	answer, err := q.diff()
-	if err != nil {
-		return err
-	}
-	return q.SendJSON(http.StatusOK, answer)
+	return q.diff("", "\n", func(d docs.Diff) any { return missing{texts(d.Missing), texts(d.Ancestors)} })
 }
 
 // missingRevs answers that, too, as clients of CouchDB 1 ask it.
 func missingRevs(q *request) error {
-	answer, err := q.diff()
+	return q.diff(`{"missing_revs":`, "}\n", func(d docs.Diff) any { return texts(d.Missing) })
+}
+
+// diff finds the revisions of the body that are missing, and sends an object with what there is to tell of each
+// document, in the order of the request. It streams the answer while it reads: to each document that is named belong
+// all leaves that may be ancestors.
+func (q *request) diff(before, after string, tell func(docs.Diff) any) error {
+	wanted, err := readDiff(q)
 	if err != nil {
 		return err
 	}
-	return q.SendJSON(http.StatusOK, struct {
-		Missing lists `json:"missing_revs"`
-	}{lists(answer)})
+	type page struct {
+		diffs []docs.Diff
+		n     int
+	}
+	separator := before + "{"
+	for first := true; first || len(wanted) > 0; first = false { // an empty request fails too without the database
+		p, err := do(q, func(_ kv.Tx, db *docs.Database) (page, error) {
+			diffs, n, err := db.Diff(wanted)
+			return page{diffs, n}, err
+		})
+		if err != nil {
+			return err
+		}
+		if !q.Began() {
+			q.Begin(http.StatusOK, "application/json")
+		}
+		for _, d := range p.diffs {
+			member := append(append(encode(d.ID), ':'), encode(tell(d))...)
+			if _, err := io.WriteString(q.W, separator+string(member)); err != nil {
+				return err
+			}
+			separator = ","
+		}
+		wanted = wanted[p.n:]
+	}
+	if separator == "," {
+		separator = ""
+	}
+	_, err = io.WriteString(q.W, separator+"}"+after)
+	return err
 }
 
-// diff finds the revisions of the body that are missing.
-func (q *request) diff() (answer differences, err error) {
+// readDiff reads which revisions a client has.
+func readDiff(q *request) (wanted []docs.Wanted, err error) {
 	body, err := q.jsonBody()
 	if err != nil {
 		return nil, err
 	}
 	wrong := web.BadRequest("the revisions of a document must be an array of strings")
-	var wanted []docs.Wanted
 	err = objectMembers(body, func(id string, d *jsontext.Decoder) error {
 		var list []string
 		if err := decode(d, &list, wrong); err != nil {
@@ -250,66 +279,7 @@ func (q *request) diff() (answer differences, err error) {
 		wanted = append(wanted, docs.Wanted{ID: id, Revs: revs})
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	type page struct {
-		diffs []docs.Diff
-		n     int
-	}
-	if len(wanted) == 0 { // an empty request fails too when the database does not exist
-		wanted = []docs.Wanted{{}}
-	}
-	for len(wanted) > 0 {
-		p, err := do(q, func(_ kv.Tx, db *docs.Database) (page, error) {
-			diffs, n, err := db.Diff(wanted)
-			return page{diffs, n}, err
-		})
-		if err != nil {
-			return nil, err
-		}
-		answer = append(answer, p.diffs...)
-		wanted = wanted[p.n:]
-	}
-	return answer, nil
-}
-
-// differences are written as an object, in the order of the request.
-type differences []docs.Diff
-
-// MarshalJSONTo writes a member for each document.
-func (d differences) MarshalJSONTo(e *jsontext.Encoder) error {
-	if err := e.WriteToken(jsontext.BeginObject); err != nil {
-		return err
-	}
-	for _, diff := range d {
-		if err := e.WriteToken(jsontext.String(diff.ID)); err != nil {
-			return err
-		}
-		if err := e.WriteValue(encode(missing{texts(diff.Missing), texts(diff.Ancestors)})); err != nil {
-			return err
-		}
-	}
-	return e.WriteToken(jsontext.EndObject)
-}
-
-// lists are differences without ancestors.
-type lists []docs.Diff
-
-// MarshalJSONTo writes a member for each document.
-func (l lists) MarshalJSONTo(e *jsontext.Encoder) error {
-	if err := e.WriteToken(jsontext.BeginObject); err != nil {
-		return err
-	}
-	for _, diff := range l {
-		if err := e.WriteToken(jsontext.String(diff.ID)); err != nil {
-			return err
-		}
-		if err := e.WriteValue(encode(texts(diff.Missing))); err != nil {
-			return err
-		}
-	}
-	return e.WriteToken(jsontext.EndObject)
+	return wanted, err
 }
 
 // missing says which revisions of a document the database lacks, and which it has that may be their
@@ -458,7 +428,7 @@ func (q *request) writeBulk(w bulkWanted, answer []docs.Opened, s shown) error {
 	if _, err := q.W.Write(append(unclosed(head), `,"docs":[`...)); err != nil {
 		return err
 	}
-	if s.since = w.since; w.err != nil {
+	if s.since = setOf(w.since); w.err != nil {
 		answer = nil
 		_ = refuse(w.rev, w.err.Name, w.err.Reason)
 	} else if len(answer) == 0 {

@@ -2,6 +2,8 @@ package couchdb
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -74,6 +76,63 @@ func TestManyElementsTogether(t *testing.T) {
 		}()
 		if w.Code != 413 {
 			t.Errorf("%s: %d %.200s", to, w.Code, w.Body)
+		}
+	}
+}
+
+// leafy returns a request that makes a document "a" of so many leaves, each with so many ancestors that all have.
+func leafy(leaves, ancestors int) string {
+	list, common := &strings.Builder{}, strings.Repeat(`,"c"`, ancestors)
+	for i := range leaves {
+		fmt.Fprintf(list, `,{"_id":"a","_revisions":{"start":%d,"ids":["%d"%s]}}`, ancestors+1, i, common)
+	}
+	return `POST /db/_bulk_docs {"new_edits":false,"docs":[` + list.String()[1:] + `]}`
+}
+
+// parts is an answer of which only the lengths are known.
+type parts struct {
+	http.ResponseWriter
+	all, longest int
+}
+
+func (p *parts) Write(text []byte) (int, error) {
+	p.all, p.longest = p.all+len(text), max(p.longest, len(text))
+	return len(text), nil
+}
+
+// TestLeavesOfManyQuestions: a small request that names a document with many leaves again and again has a large answer,
+// which is never in memory as a whole.
+func TestLeavesOfManyQuestions(t *testing.T) {
+	s := newSite(t)
+	s.Want(leafy(1000, 0), 201, "[]")
+	asked := "{" + strings.Repeat(`"a":["2-x"],`, 299) + `"a":["2-x"]}`
+	for _, path := range []string{"/db/_revs_diff", "/db/_missing_revs"} {
+		q := httptest.NewRequestWithContext(t.Context(), "POST", path, strings.NewReader(asked))
+		q.Header.Set("Content-Type", "application/json")
+		w := &parts{ResponseWriter: httptest.NewRecorder()}
+		s.Config.Handler.ServeHTTP(w, q)
+		if w.all < 300*len(`"a":["2-x"],`) || w.longest > 10_000 {
+			t.Errorf("%s: %d bytes, %d at once", path, w.all, w.longest)
+		}
+	}
+}
+
+// TestManyRevisions: what a request costs does not grow with the square of the revisions that it names, nor with those
+// times the ancestors of all leaves.
+func TestManyRevisions(t *testing.T) {
+	s := newSite(t)
+	s.Want(leafy(300, 900), 201, "[]")
+	revs := &strings.Builder{}
+	for i := range 400_000 {
+		fmt.Fprintf(revs, `"7-%d",`, i)
+	}
+	for path, body := range map[string]string{
+		"_revs_diff": `{"a":[` + revs.String() + `"901-0"]}`,
+		"_bulk_get":  `{"docs":[{"id":"a","atts_since":[` + revs.String() + `"900-c"]}]}`,
+	} {
+		answer := s.Ask("POST /db/" + path + " " + body)
+		if n, err := io.Copy(io.Discard, answer.Body); answer.StatusCode != 200 || n < 10_000 || err != nil {
+			t.Errorf("%s: %d with %d bytes, %v", path, answer.StatusCode, n, err)
 		}
 	}
 }

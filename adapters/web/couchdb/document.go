@@ -57,13 +57,23 @@ func (q *request) want() (docs.Want, error) {
 // shown is how documents are written to the client.
 type shown struct {
 	revisions, encodings bool
-	attachments          bool          // with their bytes
-	since                []revtree.Rev // without the bytes of attachments that any of these has
+	attachments          bool                 // with their bytes
+	since                map[revtree.Rev]bool // without the bytes of attachments that any of these has
 }
 
 func (q *request) shown() (shown, error) {
 	since, err := q.revs("atts_since")
-	return shown{q.flag("revs"), q.flag("att_encoding_info"), q.flag("attachments") || since != nil, since}, err
+	attachments := q.flag("attachments") || since != nil
+	return shown{q.flag("revs"), q.flag("att_encoding_info"), attachments, setOf(since)}, err
+}
+
+// setOf is for revisions that are looked up for each ancestor of each document: there may be many of either.
+func setOf(revs []revtree.Rev) map[revtree.Rev]bool {
+	set := map[revtree.Rev]bool{}
+	for _, rev := range revs {
+		set[rev] = true
+	}
+	return set
 }
 
 // mark says of each attachment whether its bytes are sent, as content, and whether any are.
@@ -73,10 +83,8 @@ func (s *shown) mark(d *docs.Document, content docs.Content) bool {
 		if i >= 0 {
 			rev = revtree.Rev{Gen: rev.Gen - 1, ID: d.Ancestors[i]}
 		}
-		for _, known := range s.since {
-			if known == rev {
-				base = rev.Gen
-			}
+		if s.since[rev] {
+			base = rev.Gen
 		}
 	}
 	any := false

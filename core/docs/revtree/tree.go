@@ -50,26 +50,14 @@ type Insertion struct {
 	Superseded []LeafRev // leaves that turned out to be ancestors and are none any more
 }
 
-// manyAncestors are so many that the tree is not searched for each of them: histories may be as long as requests.
-const manyAncestors = 16
+// manyRevs are so many that the tree is not searched for each of them: histories may be as long as requests.
+const manyRevs = 16
 
 // Insert merges the history of rev: the ids of its ancestors, the parent's first. Whatever is known
 // already stays, so inserting twice does nothing.
 func (t *Tree) Insert(rev Rev, ancestors []string, leaf Leaf) Insertion {
 	var done Insertion
-	find := t.find
-	if len(ancestors) > manyAncestors {
-		known := make(map[Rev]int32, len(t.nodes))
-		for i := range t.nodes {
-			known[t.nodes[i].rev] = int32(i)
-		}
-		find = func(rev Rev) int32 {
-			if i, has := known[rev]; has {
-				return i
-			}
-			return none
-		}
-	}
+	find := t.finder(len(ancestors))
 	child := find(rev)
 	if child == none {
 		child = t.add(node{rev: rev, parent: none, isLeaf: true, leaf: leaf})
@@ -102,6 +90,23 @@ func (t *Tree) Insert(rev Rev, ancestors []string, leaf Leaf) Insertion {
 func (t *Tree) add(n node) int32 {
 	t.nodes = append(t.nodes, n)
 	return int32(len(t.nodes) - 1)
+}
+
+// finder returns find for as many revisions.
+func (t *Tree) finder(revs int) func(Rev) int32 {
+	if revs <= manyRevs {
+		return t.find
+	}
+	known := make(map[Rev]int32, len(t.nodes))
+	for i := range t.nodes {
+		known[t.nodes[i].rev] = int32(i)
+	}
+	return func(rev Rev) int32 {
+		if i, has := known[rev]; has {
+			return i
+		}
+		return none
+	}
 }
 
 // find looks from the newest, since that is what most callers ask for.
@@ -263,6 +268,17 @@ func (t *Tree) Descendants(rev Rev) []LeafRev {
 		}
 		return i != target
 	})
+}
+
+// Missing lists those of some revisions that the tree does not have, each once.
+func (t *Tree) Missing(revs []Rev) (missing []Rev) {
+	find, listed := t.finder(len(revs)), map[Rev]bool{}
+	for _, rev := range revs {
+		if !listed[rev] && find(rev) == none {
+			missing, listed[rev] = append(missing, rev), true
+		}
+	}
+	return missing
 }
 
 // PossibleAncestors lists the leaves that a missing revision may follow from: those of a generation

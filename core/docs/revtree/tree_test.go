@@ -127,6 +127,18 @@ func TestQueries(t *testing.T) {
 			t.Errorf("possible ancestors of %q: %s, want %s", missing, got, want)
 		}
 	}
+	for asked, want := range map[string]string{
+		"": "[]", "2-b 9-q 2-z": "[]", "5-n 2-b 3-n 5-n 3-x 3-n": "[5-n 3-n]",
+		"5-n " + strings.Repeat("2-b 3-n ", manyRevs) + "7-past": "[5-n 3-n 7-past]",
+	} {
+		var revs []Rev
+		for _, a := range strings.Fields(asked) {
+			revs = append(revs, mustRev(t, a))
+		}
+		if got := fmt.Sprint(tree.Missing(revs)); got != want {
+			t.Errorf("missing of %q: %s, want %s", asked, got, want)
+		}
+	}
 	if leaf, ok := tree.Leaf(mustRev(t, "2-z")); !ok || !leaf.Deleted {
 		t.Error("deleted leaf not found")
 	}
