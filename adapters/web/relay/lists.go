@@ -25,6 +25,10 @@ const (
 	fruitless = 64
 )
 
+// sentAtOnce is about how many bytes of rows are in memory: a list of all documents may have a million. Tests have it
+// shorter.
+var sentAtOnce = 1 << 20
+
 // glance is for lists, which are polled and out of date when they arrive. A thing that is asked for by name
 // is read at its newest version.
 var glance = kv.Options{Tag: "list", Stale: true}
@@ -42,8 +46,10 @@ type list struct {
 	keys     []string // ids of jobs, if given
 	byKeys   bool
 	limit    int64
+	row      func(jobID string, rec *jobstore.Record) any // how a job is shown
 
-	jobs    []jobstore.Job
+	rows    []byte // those that are not sent yet, as JSON
+	listed  int64
 	skipped int64
 	total   *int64 // nil if unknown
 	next    *jobstore.Position
@@ -62,14 +68,8 @@ func (s *service) listJobs(q *web.Request) error {
 	if err != nil {
 		return err
 	}
-	views := []job{}
-	for _, j := range l.jobs {
-		views = append(views, jobOf(j.ID, l.sight.view(j.ID, j.Record)))
-	}
-	return q.SendJSON(http.StatusOK, struct {
-		listed
-		Jobs []job `json:"jobs"`
-	}{l.listed(), views})
+	l.row = func(id string, rec *jobstore.Record) any { return jobOf(id, l.sight.view(id, rec)) }
+	return l.answer()
 }
 
 // allDatabases is the value of the parameter database for the documents of all databases.
@@ -91,19 +91,15 @@ func (s *service) listDocsOf(q *web.Request, database string) error {
 	if err != nil {
 		return err
 	}
-	views := []document{}
-	for _, j := range l.jobs {
-		view := l.sight.view(j.ID, j.Record)
+	l.row = func(id string, rec *jobstore.Record) any {
+		view := l.sight.view(id, rec)
 		view.Database = cmp.Or(view.Database, database) // of one that cannot be read
-		views = append(views, documentOf(j.ID, j.Record.Error, view))
+		return documentOf(id, rec.Error, view)
 	}
-	return q.SendJSON(http.StatusOK, struct {
-		listed
-		Docs []document `json:"docs"`
-	}{l.listed(), views})
+	return l.answer()
 }
 
-// newList reads the list that a request asks for; most is the limit when there is no parameter for it.
+// newList returns the list that a request asks for; most is the limit when there is no parameter for it.
 func (s *service) newList(q *web.Request, f jobstore.Filter, database string, most int64) (*list, error) {
 	v, err := s.sightOf(q)
 	if err != nil {
@@ -113,14 +109,65 @@ func (s *service) newList(q *web.Request, f jobstore.Filter, database string, mo
 		return nil, errNotMember
 	}
 	l := &list{Listing: jobstore.Listing{Filter: f}, s: s, q: q, sight: v, database: database}
-	if err := l.parameters(most); err != nil {
-		return nil, err
-	}
+	return l, l.parameters(most)
+}
+
+// answer reads the list and sends it. A long one is sent while it is read; what is known at its end only then stands
+// behind the rows.
+func (l *list) answer() error {
 	read := l.read
 	if l.byKeys {
 		read = l.readKeys
 	}
-	return l, indexing(read())
+	if err := read(); err != nil {
+		return indexing(err)
+	}
+	a := listed{Total: l.total, Offset: l.skipped}
+	if l.next != nil {
+		a.Cursor = l.cursorAt(*l.next)
+	}
+	rest, err := web.Encode(a)
+	switch {
+	case err != nil:
+		return err
+	case l.q.Began():
+		_, err := l.q.W.Write(append(append(append(l.rows, "],"...), rest[1:]...), '\n'))
+		return err
+	}
+	text := append(rest[:len(rest)-1], ',')
+	return l.q.SendRaw(http.StatusOK, append(append(append(text, l.head()...), l.rows...), "]}"...))
+}
+
+// head begins the member with the rows.
+func (l *list) head() string {
+	if l.Documents {
+		return `"docs":[`
+	}
+	return `"jobs":[`
+}
+
+// add adds rows to the answer.
+func (l *list) add(jobs []jobstore.Job) error {
+	for _, j := range jobs {
+		row, err := web.Encode(l.row(j.ID, j.Record))
+		if err != nil {
+			return err
+		}
+		if l.listed++; l.listed > 1 {
+			l.rows = append(l.rows, ',')
+		}
+		l.rows = append(l.rows, row...)
+	}
+	if len(l.rows) < sentAtOnce {
+		return nil
+	}
+	if !l.q.Began() {
+		l.q.Begin(http.StatusOK, "application/json")
+		l.rows = append([]byte("{"+l.head()), l.rows...)
+	}
+	_, err := l.q.W.Write(l.rows)
+	l.rows = l.rows[:0]
+	return err
 }
 
 // read reads the rows, in as many transactions as it takes.
@@ -138,7 +185,10 @@ func (l *list) read() error {
 		if err != nil {
 			return err
 		}
-		l.jobs, l.next = append(l.jobs, page.Jobs...), page.Next
+		if err := l.add(page.Jobs); err != nil {
+			return err
+		}
+		l.next = page.Next
 		l.limit -= int64(len(page.Jobs))
 		l.Skip -= page.Skipped
 		if l.skipped += page.Skipped; len(page.Jobs) == 0 && page.Skipped == 0 {
@@ -146,7 +196,7 @@ func (l *list) read() error {
 		}
 	}
 	if l.total == nil && whole && l.next == nil {
-		l.total = new(l.skipped + int64(len(l.jobs)))
+		l.total = new(l.skipped + l.listed)
 	}
 	return nil
 }
@@ -236,21 +286,14 @@ func (l *list) readKeys() error {
 			}
 			return found, nil
 		})
+		if err == nil {
+			err = l.add(found)
+		}
 		if err != nil {
 			return err
 		}
-		l.jobs = append(l.jobs, found...)
 	}
 	return nil
-}
-
-// listed is the part of the answer beside its rows.
-func (l *list) listed() listed {
-	a := listed{Total: l.total, Offset: l.skipped}
-	if l.next != nil {
-		a.Cursor = l.cursorAt(*l.next)
-	}
-	return a
 }
 
 // unquoted reads a JSON text.

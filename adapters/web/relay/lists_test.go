@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -240,4 +242,50 @@ func TestBadParametersOfLists(t *testing.T) {
 	}
 	s.Want("PUT /_replicator", 201, `{"ok":true}`)
 	s.Fails("GET /_scheduler/docs?limit=2&"+cursor, 400, "query_parse_error", another)
+}
+
+// parts is an answer with the longest part that was written at once.
+type parts struct {
+	*httptest.ResponseRecorder
+	longest int
+}
+
+func (p *parts) Write(text []byte) (int, error) {
+	p.longest = max(p.longest, len(text))
+	return p.ResponseRecorder.Write(text)
+}
+
+// TestLongLists: a list of all documents is never in memory as a whole, and says the same as a short one.
+func TestLongLists(t *testing.T) {
+	defer func(was int) { sentAtOnce = was }(sentAtOnce)
+	s := newLists(t)
+	more := &strings.Builder{}
+	for i := range 3 * pageSize {
+		fmt.Fprintf(more, `,{"_id":"g%03d","source":"http://one/g%d","target":"http://two/g"}`, i, i)
+	}
+	answer := s.Ask(`POST /x%2F_replicator/_bulk_docs {"docs":[` + more.String()[1:] + `]}`)
+	if text := s.Text(answer); answer.StatusCode != 201 || strings.Contains(text, "error") {
+		t.Fatalf("%d %s", answer.StatusCode, text)
+	}
+	for _, path := range []string{
+		"/_scheduler/docs?database=*", "/_scheduler/docs/x%2F_replicator?skip=100&limit=450", "/_scheduler/jobs?limit=603",
+		"/_scheduler/docs?keys=%5B%22b%22,%22a%22%5D", "/_scheduler/jobs?limit=0", "/_scheduler/docs?states=running",
+	} {
+		look := func(most int) (longest int, text string, value any) {
+			sentAtOnce = most
+			w := &parts{ResponseRecorder: httptest.NewRecorder()}
+			s.Config.Handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", s.URL+path, nil))
+			text = w.Body.String()
+			if err := json.Unmarshal([]byte(text), &value); err != nil || w.Code != 200 || !strings.HasSuffix(text, "}\n") {
+				t.Errorf("%s: %d %.200s: %v", path, w.Code, text, err)
+			}
+			return w.longest, text, value
+		}
+		whole, short, want := look(1 << 30)
+		longest, text, got := look(1)
+		rows := strings.Count(text, `"doc_id"`)
+		if !reflect.DeepEqual(got, want) || len(short) != whole || rows > pageSize && longest > len(text)/2 {
+			t.Errorf("%s: %d rows in %d bytes, %d at once\n got %.300s\nwant %.300s", path, rows, len(text), longest, text, short)
+		}
+	}
 }
