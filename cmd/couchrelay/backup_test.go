@@ -108,7 +108,7 @@ func TestBackupUnderLoad(t *testing.T) {
 	var files []string
 	for i, meanwhile := range []func(){
 		func() {},
-		func() { ask("POST", "_node/_local/_rekey", "") },
+		func() { r.want(200, "POST", "_node/_local/_rekey", "{}") },
 		func() { ask("DELETE", "old%2F_replicator", "") },
 	} {
 		r.await("some documents", func() bool { return written.Load() >= before+5 })

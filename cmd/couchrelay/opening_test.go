@@ -76,7 +76,7 @@ func TestServeWhileStoreOpens(t *testing.T) {
 	r.await("the start", func() bool { status, _ := r.call("GET", "_up", ""); return status == 200 })
 	r.want(201, "PUT", "_replicator/r", r.body(""))
 	r.await("completion", func() bool { return r.docState("r") == "completed" })
-	if status, _ := r.call("POST", "_node/_local/_backup", ""); status != 200 {
+	if status, _ := r.call("POST", "_node/_local/_backup", "{}"); status != 200 {
 		t.Errorf("backup: %d", status)
 	}
 	r.stop()

@@ -45,6 +45,17 @@ func members(q *web.Request, names ...string) (map[string]string, error) {
 	return found, nil
 }
 
+// meant refuses requests without a body that do not say that it is JSON: browsers send such ones for foreign pages,
+// with the login of their user.
+func meant(h web.Handler) web.Handler {
+	return func(q *web.Request) error {
+		if _, err := q.JSONBody(maxOrderBody); err != nil {
+			return err
+		}
+		return h(q)
+	}
+}
+
 // control is the part of the service by which users steer jobs.
 type control struct{ *service }
 

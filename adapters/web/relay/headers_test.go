@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -33,6 +34,31 @@ func TestProtection(t *testing.T) {
 				t.Errorf("%c %s %s: Cache-Control %q", who, method, route.Path, h.Get("Cache-Control"))
 			}
 		}
+	}
+}
+
+// TestForeignPages: what a browser sends for a page of another origin without asking, with the login of its user,
+// changes nothing.
+func TestForeignPages(t *testing.T) {
+	s := newSite(t)
+	harmless := []string{"/{db}/_ensure_full_commit", "/{db}/_view_cleanup", configPath + "/_reload"}
+	walked := 0
+	for _, route := range s.service.routes() {
+		if route.Method != "POST" && route.Method != "*" || slices.Contains(harmless, route.Path) {
+			continue
+		}
+		q := s.request('A', "POST", s.pathOf("POST", route.Path), "{}")
+		q.Header.Set("Content-Type", "text/plain")
+		w := httptest.NewRecorder()
+		s.handler.ServeHTTP(w, q)
+		if w.Code != http.StatusUnsupportedMediaType && route.Method != "*" && w.Code != http.StatusNotImplemented &&
+			w.Code != http.StatusGone || w.Code < 400 {
+			t.Errorf("%s: %d %s", route.Path, w.Code, w.Body)
+		}
+		walked++
+	}
+	if walked < 20 {
+		t.Errorf("%d requests only", walked)
 	}
 }
 

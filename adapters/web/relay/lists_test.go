@@ -268,15 +268,17 @@ func TestLongLists(t *testing.T) {
 		t.Fatalf("%d %s", answer.StatusCode, text)
 	}
 	for _, path := range []string{
-		"/_scheduler/docs?database=*", "/_scheduler/docs/x%2F_replicator?skip=100&limit=450", "/_scheduler/jobs?limit=603",
-		"/_scheduler/docs?keys=%5B%22b%22,%22a%22%5D", "/_scheduler/jobs?limit=0", "/_scheduler/docs?states=running",
+		"/_scheduler/docs?database=*", "/_scheduler/docs/x%2F_replicator?skip=100&limit=450",
+		"/_scheduler/jobs?limit=603", "/_scheduler/docs?keys=%5B%22b%22,%22a%22%5D", "/_scheduler/jobs?limit=0",
+		"/_scheduler/docs?states=running",
 	} {
 		look := func(most int) (longest int, text string, value any) {
 			sentAtOnce = most
 			w := &parts{ResponseRecorder: httptest.NewRecorder()}
 			s.Config.Handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", s.URL+path, nil))
 			text = w.Body.String()
-			if err := json.Unmarshal([]byte(text), &value); err != nil || w.Code != 200 || !strings.HasSuffix(text, "}\n") {
+			err := json.Unmarshal([]byte(text), &value)
+			if err != nil || w.Code != 200 || !strings.HasSuffix(text, "}\n") {
 				t.Errorf("%s: %d %.200s: %v", path, w.Code, text, err)
 			}
 			return w.longest, text, value
@@ -285,7 +287,8 @@ func TestLongLists(t *testing.T) {
 		longest, text, got := look(1)
 		rows := strings.Count(text, `"doc_id"`)
 		if !reflect.DeepEqual(got, want) || len(short) != whole || rows > pageSize && longest > len(text)/2 {
-			t.Errorf("%s: %d rows in %d bytes, %d at once\n got %.300s\nwant %.300s", path, rows, len(text), longest, text, short)
+			t.Errorf("%s: %d rows in %d bytes, %d at once\n got %.300s\nwant %.300s",
+				path, rows, len(text), longest, text, short)
 		}
 	}
 }
