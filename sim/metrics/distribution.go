@@ -137,10 +137,11 @@ func (d *Distribution) Max() float64 {
 }
 
 // Quantile is the least value that at least a part q of the weight does not exceed, 0 <= q <= 1, off by 0.8 %
-// at most; NaN when there are no values. Single values are told exactly when no other is near.
+// at most; NaN when there are no values. Single values are told exactly when no other is near, and the largest
+// (q = 1) always is.
 func (d *Distribution) Quantile(q float64) float64 {
-	if d.total == 0 {
-		return math.NaN()
+	if d.total == 0 || q == 1 {
+		return d.Max()
 	}
 	target := q * d.total * (1 - 1e-12) // 0.95 of 20 is 19, however it was rounded
 	last := 0.0                         // upper end of the bucket before

@@ -130,3 +130,13 @@ func TestEmptyDistribution(t *testing.T) {
 		t.Error("an empty distribution has values")
 	}
 }
+
+// TestMaximum: the maximum is one of the values, however near others are.
+func TestMaximum(t *testing.T) {
+	var d Distribution
+	d.add(2573.4, 1)
+	d.add(2572.6, 1)
+	if got := d.Quantile(1); got != 2573.4 {
+		t.Errorf("the maximum is %v", got)
+	}
+}
