@@ -69,9 +69,12 @@ func regular(from, to, step, unit float64) (ticks []plot.Tick) {
 	return ticks
 }
 
-// timeTicks are whole numbers of a unit.
+// timeTicks are whole numbers of a unit, or parts of one where an axis has few of them.
 func timeTicks(from, to float64) []plot.Tick {
 	u := unitOf(to)
+	if span := (to - from) / u.seconds; span < 2 {
+		return regular(from, to, niceStep(span)*u.seconds, u.seconds)
+	}
 	for _, s := range u.steps {
 		if (to-from)/(s*u.seconds) <= mostTicks+1 {
 			return regular(from, to, s*u.seconds, u.seconds)
