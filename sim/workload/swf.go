@@ -20,8 +20,9 @@ import (
 // Without a sidecar the jobs of an SWF file are read as follows.
 //
 //   - A job is a one-shot that copies one change a second for its run time (field 4), or else for its requested
-//     time (9). A job with neither is an error, unless it was cancelled (status 5): then it never ran, and is
-//     left out. Lines with status 2, 3 or 4 are parts of a job that has a line of its own, and are left out.
+//     time (9). One without a run time that was cancelled (status 5) never ran, whatever it had requested, and is
+//     left out; another one with neither time is an error. Lines with status 2, 3 or 4 are parts of a job that has
+//     a line of its own, and are left out.
 //   - Its account is user:N for user N (field 12), and user: if that is -1. All accounts have the same shares.
 //   - A job takes one slot, whatever its processors; it does not wait for a job that goes before it (17).
 //   - Job numbers begin with 1 and have no gaps, jobs are in the order of their submit times (2), and there are
@@ -175,11 +176,11 @@ func (r *swfReader) job(fields []string) error {
 			"SWF is in the order of submit times", number, submit, seconds(r.w.Jobs[n-1].Submit))
 	}
 	run := fields[swfRun]
-	if run == "-1" {
-		run = fields[swfRequested]
-	}
 	if run == "-1" && status == "5" {
 		return nil
+	}
+	if run == "-1" {
+		run = fields[swfRequested]
 	}
 	took, err := parseSeconds(run)
 	if err != nil {

@@ -209,9 +209,9 @@ func swfLine(number, submit, run, requested, status, user any) string {
 
 // TestSWF: jobs of SWF are one-shots that run as long as there, of the accounts of their users.
 func TestSWF(t *testing.T) {
-	text := "; Version: 2.2\n;MaxJobs: 4\n; MaxRecords: 6\n\n" + swfLine(1, 0, 100, 300, 1, 12) +
+	text := "; Version: 2.2\n;MaxJobs: 5\n; MaxRecords: 7\n\n" + swfLine(1, 0, 100, 300, 1, 12) +
 		"  " + swfLine(2, 5, -1, 60, 0, -1) + swfLine(2, 5, 3, -1, 2, -1) + swfLine(2, 9, 4, -1, 4, -1) +
-		swfLine(3, 7, -1, -1, 5, 3) + swfLine(4, 7, 0, -1, -1, 12)
+		swfLine(3, 7, -1, -1, 5, 3) + swfLine(4, 7, 0, -1, -1, 12) + swfLine(5, 8, -1, 3600, 5, 12)
 	w, err := ReadSWF(strings.NewReader(text), false)
 	if err != nil {
 		t.Fatal(err)
