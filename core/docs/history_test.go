@@ -66,3 +66,35 @@ func TestVeryLongHistory(t *testing.T) {
 		t.Errorf("%s with %d ancestors and conflicts %v", d.Rev, len(d.Ancestors), d.Meta.Conflicts)
 	}
 }
+
+// TestHighestGeneration: a revision of the highest generation that may be brought can be followed by others, and lists
+// and the feed can be read with them.
+func TestHighestGeneration(t *testing.T) {
+	w := newWorld(t)
+	const highest = "1000000000000000-x"
+	if got := w.replicate(t, `{"_id":"a","_rev":"1000000000000001-x"}`); got != "bad_request" {
+		t.Errorf("one that is higher: %s", got)
+	}
+	if got := w.replicate(t, `{"_id":"a","_rev":"`+highest+`"}`); got != highest {
+		t.Fatalf("the highest one: %s", got)
+	}
+	must(t, w, func(db *Database) (int, error) { return 0, db.SetRevsLimit(1) }) // its history begins behind it
+	second := w.put(t, `{"_id":"a","_rev":"`+highest+`"}`)
+	if got := w.changes(t, Query{}); got != "a "+second {
+		t.Errorf("the feed has %s, and not %s", got, second)
+	}
+	rows := must(t, w, func(db *Database) ([]Listed, error) {
+		rows, _, err := db.List(Listing{Limit: 10})
+		return rows, err
+	})
+	if len(rows) != 1 || rows[0].Rev.String() != second {
+		t.Errorf("the list has %v", rows)
+	}
+	if got := w.replicate(t, `{"_id":"a","_rev":"`+second+`"}`); got != second {
+		t.Errorf("brought again, as it is: %s", got)
+	}
+	got := w.put(t, `{"_id":"a","_rev":"`+second+`","_deleted":true}`)
+	if !strings.HasPrefix(got, "1000000000000002-") {
+		t.Errorf("the deletion: %s", got)
+	}
+}

@@ -325,6 +325,10 @@ func (b *batch) merge(r *record, d *Document) (bool, error) {
 		b.touch(r)
 		return true, b.drop(r, done.Superseded)
 	}
+	if d.Rev.Gen > revtree.MaxBrought {
+		return false, BadRequest("the generation of revision %s is too high: a replicator may bring up to %d", d.Rev,
+			int64(revtree.MaxBrought))
+	}
 	var near *Document
 	if ended := r.tree.Ended(d.Rev, d.Ancestors); len(ended) > 0 {
 		var err error

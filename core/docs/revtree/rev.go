@@ -18,8 +18,12 @@ type Rev struct {
 // ErrRev is the error of text that is no revision.
 var ErrRev = errors.New("invalid rev format")
 
-// maxGen bounds generations so that they can be counted on without overflow.
-const maxGen = 1_000_000_000_000_000
+// MaxBrought bounds the generations that a replicator may bring. maxGen bounds all others: the edits that follow on
+// such a revision must have names that can be read, so there is room for more of them than can be made.
+const (
+	MaxBrought = 1_000_000_000_000_000
+	maxGen     = 9 * MaxBrought // below 2^53, up to where all programs read numbers exactly
+)
 
 // ParseRev reads GEN-ID. Hex digits may be of either case. The error is ErrRev.
 func ParseRev(s string) (Rev, error) {

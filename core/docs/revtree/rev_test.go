@@ -16,6 +16,7 @@ func TestParseRev(t *testing.T) {
 		"3-a-b":                        "3-a-b",
 		"007-x":                        "7-x",
 		"1-\x00é":                      "1-\x00é",
+		"9000000000000000-abc":         "9000000000000000-abc",
 	} {
 		if rev, err := ParseRev(text); err != nil || rev.String() != want {
 			t.Errorf("ParseRev(%q) = %v, %v; want %s", text, rev, err, want)
@@ -23,7 +24,7 @@ func TestParseRev(t *testing.T) {
 	}
 	for _, text := range []string{
 		"", "1", "-", "1-", "-abc", "0-abc", "+1-abc", "-1-abc", "1.5-abc", "x-abc", "1_0-abc", " 1-abc",
-		"99999999999999999999-abc", "1000000000000001-abc", "1-" + strings.Repeat("z", 32),
+		"99999999999999999999-abc", "9000000000000001-abc", "1-" + strings.Repeat("z", 32),
 	} {
 		if rev, err := ParseRev(text); err != ErrRev {
 			t.Errorf("ParseRev(%q) = %v, %v; want an error", text, rev, err)
