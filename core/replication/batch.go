@@ -71,6 +71,7 @@ type batch struct {
 	row   checkpoint.Change // its last row that has a revision
 	rows  int               // of this batch and those merged into it
 	docs  []peer.DocRevs    // documents of its rows, each once; nil once it is known what the target lacks
+	bytes int               // that its rows take in memory, about, until it is done
 
 	fetch    []peer.DocRev // revisions still to be fetched in bulk
 	inline   []inlined     // revisions still to be fetched in bulk with their attachments
@@ -100,6 +101,7 @@ func (p *pipeline) queueBatch(rows []peer.Change, last peer.Seq) {
 	b := &batch{first: p.numbered, number: p.numbered, last: last, rows: len(rows)}
 	at := make(map[string]int, len(rows))
 	for _, row := range rows {
+		b.bytes += rowBytes(row)
 		if len(row.Revs) > 0 {
 			b.row = checkpoint.Change{Mark: peer.MarkOf(row.ID, row.Revs[0], row.Revs[1:]), Seq: row.Seq}
 		}
@@ -147,6 +149,26 @@ func (p *pipeline) waiting() int {
 		if b.stage == queued {
 			n++
 		}
+	}
+	return n
+}
+
+// rowsHeld returns how many bytes the rows of batches take that are not done.
+func (p *pipeline) rowsHeld() int {
+	n := 0
+	for _, b := range p.batches {
+		if b.stage != done {
+			n += b.bytes
+		}
+	}
+	return n
+}
+
+// rowBytes is what a row takes in memory, about: a document may have thousands of leaves.
+func rowBytes(row peer.Change) int {
+	n := 100 + len(row.ID)
+	for _, rev := range row.Revs {
+		n += 50 + len(rev)
 	}
 	return n
 }

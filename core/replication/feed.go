@@ -58,10 +58,13 @@ func (f *feed) notBefore(now instant.Time) instant.Time {
 }
 
 // readMore asks for the next rows, unless there is enough to do: as many batches waiting as there are
-// workers.
+// workers, or rows that take as much memory as documents may.
 func (f *feed) readMore() {
 	workers := f.work.window.size()
 	if f.reading != nil || f.over || f.work.waiting() > workers || f.now < f.resume {
+		return
+	}
+	if f.work.rowsHeld() > max(f.plan.Memory, DefaultMemory) {
 		return
 	}
 	f.begun, f.from = f.now, f.since

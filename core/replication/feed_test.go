@@ -318,3 +318,22 @@ func TestIdleRunWithShortInterval(t *testing.T) {
 		t.Errorf("%d requests in ten minutes of nothing", n)
 	}
 }
+
+// TestRowsHeld: nothing is read while rows, as those of documents with thousands of leaves, take as much memory as
+// documents may, though more batches could wait.
+func TestRowsHeld(t *testing.T) {
+	r := New(Plan{Options: Options{Workers: 32, BatchSize: 4, Connections: 40}})
+	r.work.window.begin()
+	r.feed.begin(peer.Zero)
+	for range 17 {
+		leafs := make([]string, 1<<20/50)
+		r.work.queueBatch([]peer.Change{{ID: "doc", Seq: "1", Revs: leafs}}, "1")
+	}
+	if r.feed.readMore(); r.feed.reading != nil {
+		t.Fatal("reads more")
+	}
+	r.work.batches[15].stage, r.work.batches[16].stage = done, done
+	if r.feed.readMore(); r.feed.reading == nil {
+		t.Error("reads no more")
+	}
+}
