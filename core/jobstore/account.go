@@ -333,14 +333,17 @@ func (s *Store) dispatched(tx kv.Tx, accepted []Work) error {
 	return nil
 }
 
-// Ready reads the places of the first n ready jobs, but for those of deleted databases, as Accept finds them; see
-// jobs.Keys.First.
-func (s *Store) Ready(r kv.Reader, n int, behind string) (list []schedule.Place, passed string, err error) {
+// Ready reads the places of the first n ready jobs, but for those of deleted databases and those in without, as Accept
+// finds them; see jobs.Keys.First.
+func (s *Store) Ready(
+	r kv.Reader, n int, behind string, without ...string,
+) (list []schedule.Place, passed string, err error) {
 	dropped, err := s.Keys.DroppedDBs(r)
 	if err != nil {
 		return nil, "", err
 	}
-	head, passed, err := s.Keys.Jobs.First(r, n, behind, dropped.Has)
+	t := taking{dropped: dropped, without: without}
+	head, passed, err := s.Keys.Jobs.First(r, n, behind, t.Passes)
 	if err != nil {
 		return nil, "", err
 	}

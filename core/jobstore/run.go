@@ -152,13 +152,22 @@ func (t *taking) begin(node string, now instant.Time) error {
 	return nil
 }
 
+// Reads fails with a jobs.UnreadableError if a job is there, and what its run needs cannot be read.
+func Reads(s *Store, r kv.Reader, jobID string) error {
+	j, err := s.Jobs.Get(r, jobID)
+	if err == nil && j != nil {
+		_, _, err = s.work(r, j)
+	}
+	return jobs.OfJob(jobID, err)
+}
+
 // work reads what a run needs, and returns how many bytes it read.
-func (s *Store) work(tx kv.Tx, j *jobs.Job) (w *Work, size int, err error) {
+func (s *Store) work(r kv.Reader, j *jobs.Job) (w *Work, size int, err error) {
 	rec, err := decodeRecord(j)
 	if err != nil {
 		return nil, 0, err
 	}
-	rep, size, err := s.spec(tx, j.ID)
+	rep, size, err := s.spec(r, j.ID)
 	if err != nil {
 		return nil, 0, err
 	}

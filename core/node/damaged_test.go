@@ -66,6 +66,7 @@ func TestDamagedRowsAreTold(t *testing.T) {
 	held := n.runs[0].held
 	for _, q := range []Request{ // that the rest does not bring
 		Join{Worker: "z"}, Resume{Held: held}, Fail{Held: held}, StandBy{Held: held, RepID: "x"}, Tune{}, EndRound{},
+		Sweep{Limit: 1, Drop: 1, Looks: held.JobID},
 	} {
 		try(q)
 	}
@@ -257,6 +258,38 @@ func TestAllReadableAgain(t *testing.T) {
 	w.damage(keys[0], was[0])
 	if w.pass(time.Hour); d.Running() != n {
 		t.Errorf("%d of %d jobs run", d.Running(), n)
+	}
+	w.audit()
+}
+
+// TestUnreadableGetsNoSlot: while jobs that cannot be read are all that wait, no run gives way. Once one of them can be
+// read, it has its turn, although no slot is free.
+func TestUnreadableGetsNoSlot(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(6, true)
+	was := map[string][]byte{}
+	for _, doc := range []string{"r001", "r002", "r003", "r004"} {
+		was[doc] = w.damage(w.rowOf(doc, int64(0)), []byte{0xff})
+	}
+	n := w.start("n", func(c *Config) { c.MaxJobs = 2 })
+	hour := func() (stops int) {
+		before := count(n.notes, "stopped")
+		for range 60 {
+			w.pass(time.Minute)
+			n.stopAll()
+		}
+		return count(n.notes, "stopped") - before
+	}
+	if stops := hour(); stops > 0 || n.Running() != 2 {
+		t.Errorf("%d runs gave way, %d run", stops, n.Running())
+	}
+	w.damage(w.rowOf("r003", int64(0)), was["r003"])
+	delete(was, "r003")
+	if stops := hour(); stops < 30 {
+		t.Errorf("%d runs gave way to a job that can be read again", stops)
+	}
+	for doc, row := range was {
+		w.damage(w.rowOf(doc, int64(0)), row)
 	}
 	w.audit()
 }

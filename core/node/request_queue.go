@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"couchrelay/core/instant"
@@ -94,15 +95,27 @@ type Sweep struct {
 	// many as the one before: a batch that is too large or too slow for the store would fail for ever.
 	Drop    int
 	Without []string `eventlog:"omitzero"` // jobs that the node could not read
+	// Looks is one that it could not read until now, and may be able to. An accept finds out, too, but has to have a
+	// slot for the job, and a run would give way for that.
+	Looks string `eventlog:"omitzero"`
 }
 
 func (Sweep) String() string { return "sweep" }
 
 func (q Sweep) renew(n *Node) Request {
-	return Sweep{Limit: q.Limit, Drop: max(1, q.Drop/2), Without: n.unreadable}
+	again := Sweep{Limit: q.Limit, Drop: max(1, q.Drop/2), Without: n.unreadable}
+	if !slices.Contains(n.unreadable, n.looksAt) {
+		again.Looks = n.looksAt
+	}
+	return again
 }
 
 func (q Sweep) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
+	if q.Looks != "" {
+		if err := jobstore.Reads(s, tx.Snapshot(), q.Looks); err != nil {
+			return nil, err
+		}
+	}
 	if err := forget(tx, s, now); err != nil {
 		return nil, err
 	}
@@ -145,7 +158,8 @@ func (q Sweep) answered(n *Node, c *call, e Done) {
 type Survey struct {
 	First    int
 	Accounts []string
-	Behind   string `eventlog:"omitzero"`
+	Behind   string   `eventlog:"omitzero"`
+	Without  []string `eventlog:"omitzero"` // jobs that the node could not read, so that none gives way to them
 }
 
 // Surveyed is the answer to a Survey. Accounts are in the order of the question. Passed is set if it looked at jobs of
@@ -160,6 +174,12 @@ type Surveyed struct {
 
 func (Survey) String() string { return "survey" }
 
+// renew leaves out the jobs that could not be read.
+func (q Survey) renew(n *Node) Request {
+	q.Without = n.unreadable
+	return q
+}
+
 func (q Survey) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
 	var seen Surveyed
 	var err error
@@ -167,11 +187,11 @@ func (q Survey) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, 
 	if seen.Counts, err = s.Jobs.Counts(r); err != nil {
 		return nil, err
 	}
-	if seen.First, seen.Passed, err = s.Ready(r, q.First, q.Behind); err != nil {
+	if seen.First, seen.Passed, err = s.Ready(r, q.First, q.Behind, q.Without...); err != nil {
 		return nil, err
 	}
 	if len(seen.First) == 0 && q.First > 0 && seen.Passed == "" {
-		// Reached: all ready jobs are of deleted databases, and no run gives way for them
+		// Reached: all ready jobs are of deleted databases or cannot be read, and no run gives way for them
 		seen.Counts.Ready = 0
 	}
 	if seen.Order, err = s.Order(r); err != nil {

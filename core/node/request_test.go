@@ -100,8 +100,8 @@ Expire Worker Beat Limit By Without: expire
 Accept Worker Node Demand Without: accept 0 as /0
 Resume Held: resume  under /0
 Promote Limit Without: promote
-Sweep Limit Drop Without: sweep
-Survey First Accounts Behind: survey
+Sweep Limit Drop Without Looks: sweep
+Survey First Accounts Behind Without: survey
 Charge Charges: charge []
 Tune Seen HalfLife: tune half-life to 0s
 EndRound Seen: end of a round
