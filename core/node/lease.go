@@ -41,8 +41,15 @@ func (n *Node) join() {
 }
 
 // joined begins a lease. It counts from the moment when the request was sent: the others may have seen the
-// row any time since.
+// row any time since. One that would end before the next heartbeat is asked for again, under its name: a store that
+// comes back may have kept the question for long.
 func (n *Node) joined(c *call, q Join) {
+	beat := q.Info.ActivityTimeout / beatsPerTimeout
+	if n.clock.Steady.Sub(c.sent) > q.Info.ActivityTimeout-beat {
+		// Reached: a lease comes so late that it is nearly over
+		n.ask(q)
+		return
+	}
 	n.lease, n.granted, n.published = live, q.Info.ActivityTimeout, q.Info
 	n.ends = c.sent.Add(n.granted)
 	n.timers.beat = n.clock.Steady.Add(n.jitter(n.cfg.beatInterval()))
