@@ -29,7 +29,7 @@ type What uint8
 // Events.
 const (
 	Submitted What = iota // the job is new, and ready to run
-	Ready                 // a job whose back-off is over is ready to run again
+	Ready                 // a job is ready again: its back-off is over, or its Completed or Crashed was not stored
 	Started               // the job has a slot; its first change is copied Delay and Job.Startup later
 	Ended                 // the job has left its slot; Why says how, and whether it is ready to run again
 	Removed               // the job is gone, after an Ended if it ran
@@ -43,12 +43,14 @@ type Why uint8
 
 // Reasons.
 const (
-	GaveWay   Why = iota // to another job, or its node drains; it is ready to run again
-	Killed               // as GaveWay, but it did not stop in time
-	Completed            // a one-shot has copied everything; the job is over
-	Crashed              // it is in back-off until Ready
-	Vanished             // its node died; it is ready to run again once another node has noticed
-	Taken                // its job was removed
+	GaveWay Why = iota // to another job, or its node drains; it is ready to run again
+	Killed             // as GaveWay, but it did not stop in time
+	// Completed: a one-shot has copied everything. The job is over, unless its node dies, or loses its lease, before
+	// that is stored: then it is Ready, and runs once more.
+	Completed
+	Crashed  // it is in back-off until Ready
+	Vanished // its node died; it is ready to run again once another node has noticed
+	Taken    // its job was removed
 )
 
 // Observer is told what happens. It must not keep the run from going on: it decides nothing.

@@ -243,29 +243,30 @@ func (l *lab) commit(p *labNode, d due) error {
 	result, err := l.queue.Perform(a.Request, a.at)
 	l.changed = true
 	done := node.Done{ID: a.ID, Result: result}
-	if err != nil {
-		done = node.Failed(a.ID, err)
-		if done.Fault == node.StoreDown {
-			return err // nothing fails here
-		}
+	if err == nil {
+		l.follow(a.Request, result)
+	} else if done = node.Failed(a.ID, err); done.Fault == node.StoreDown {
+		return err // nothing fails here
 	}
-	l.follow(a.Request, result)
 	p.handle(done)
 	return nil
 }
 
-// follow tells observers of jobs that a request has made ready, or will.
+// follow notes which ends are stored, and tells observers of jobs that a request has made ready, or will.
 func (l *lab) follow(q node.Request, r node.Result) {
 	switch q := q.(type) {
+	case node.Complete:
+		l.jobs[l.queue.Number(q.JobID)].unstored = 0
 	case node.Crash:
 		job := l.queue.Number(q.JobID)
+		l.jobs[job].unstored = 0
 		if at := l.queue.Due(job); at > 0 {
 			l.agenda.plan(due{at: at, what: becomesReady, node: -1, which: uint64(job)})
 		}
 	case node.Expire:
 		if p, is := r.(node.Progressed); is && p.Done {
 			for _, job := range l.vanished[q.Worker] {
-				if !l.jobs[job].removed {
+				if state := &l.jobs[job]; state.lost && !state.removed {
 					l.tell(Event{What: Ready, Job: job, Node: -1})
 				}
 			}

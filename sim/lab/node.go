@@ -50,6 +50,9 @@ func (p *labNode) fail() {
 	for _, r := range p.sortedRuns() {
 		p.lab.over(p, r, Vanished)
 	}
+	for job := range p.lab.jobs {
+		p.lab.forgotten(job, int32(p.number+1))
+	}
 	p.alive, p.waits = false, [2]wait{}
 	p.life++
 	p.lab.tell(Event{What: NodeDown, Job: -1, Node: p.number})

@@ -29,6 +29,8 @@ type progress struct {
 	copied    float64 // changes, up to the last checkpoint
 	unwell    bool    // it crashed, or its worker vanished, and it has not been healthy since
 	removed   bool
+	lost      bool  // its worker vanished, and it has not been started since
+	unstored  int32 // the node, from 1, that has not stored yet that the job is over or crashed; 0 for none
 }
 
 // start begins a run and foresees its end.
@@ -50,11 +52,24 @@ func (p *labNode) start(e node.StartRun) {
 		r.end(replication.Crashed, max(at, r.begins).Add(soon))
 	}
 	p.runs[e.Run] = r
+	l.forgotten(n, state.unstored)
+	state.lost = false
 	l.tell(Event{What: Started, Job: n, Node: p.number, Delay: e.Delay})
 	l.planEnd(p, r)
 	if state.unwell {
 		wait := l.c.Settings.Replicator.Backoff.Health + l.c.Settings.Node.ProgressInterval
 		l.agenda.plan(due{at: l.now.Add(wait), what: runHeals, node: int32(p.number), life: p.life, which: e.Run})
+	}
+}
+
+// forgotten tells observers of a job that is ready again, since its end was not stored before a node, from 1, died or
+// lost its lease.
+func (l *lab) forgotten(job int, node int32) {
+	if state := &l.jobs[job]; node > 0 && state.unstored == node {
+		state.unstored = 0
+		if !state.removed {
+			l.tell(Event{What: Ready, Job: job, Node: -1})
+		}
 	}
 }
 
@@ -160,11 +175,15 @@ func (l *lab) over(p *labNode, r *run, why Why) {
 		state.copied = f.Copied(before, r.copies.Sub(state.submitted).Seconds(), until.Sub(state.submitted).Seconds())
 	}
 	state.unwell = state.unwell || why == Crashed || why == Vanished
+	if why == Completed || why == Crashed {
+		state.unstored = int32(p.number + 1)
+	}
 	l.tell(Event{What: Ended, Job: r.job, Node: p.number, Why: why, Copied: state.copied - before})
 	switch {
 	case state.removed:
 		l.tell(Event{What: Removed, Job: r.job, Node: -1})
 	case why == Vanished:
+		state.lost = true
 		l.vanished[r.worker] = append(l.vanished[r.worker], r.job)
 	}
 }

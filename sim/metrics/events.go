@@ -49,7 +49,8 @@ const boundedBelow = 60
 func (m *Meter) observeJob(e lab.Event) {
 	j := &m.jobs[e.Job]
 	switch {
-	case e.What == lab.Submitted && j.state == absent, e.What == lab.Ready && j.state == Backoff:
+	case e.What == lab.Submitted && j.state == absent, e.What == lab.Ready && j.state == Backoff,
+		e.What == lab.Ready && j.state == over && j.known&hasCompleted != 0: // which was not stored
 		m.ready(e.Job)
 	case e.What == lab.Ready && (j.state == Waiting || j.state == Running): // another node found its node dead
 	case e.What == lab.Started && j.state == Waiting:
@@ -122,7 +123,10 @@ func (m *Meter) ended(e lab.Event) {
 		m.enter(e.Job, Backoff, -1)
 		demand = -1
 	case lab.Completed:
-		t.complete(m.now-wj.Submit, wj.Startup.Seconds()+wj.Backlog/wj.Speed)
+		if j.known&hasCompleted == 0 {
+			j.known |= hasCompleted
+			t.complete(m.now-wj.Submit, wj.Startup.Seconds()+wj.Backlog/wj.Speed)
+		}
 		fallthrough
 	case lab.Taken:
 		m.enter(e.Job, over, -1)

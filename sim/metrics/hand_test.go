@@ -392,3 +392,23 @@ func TestRecoveryFromNothing(t *testing.T) {
 	s.w.Outages = []workload.Outage{{From: 14 * minute, To: 15 * minute}}
 	s.want(t, s.play(t, Options{Duration: 100 * hour}), -1, "recovery", 0)
 }
+
+// TestCompletedTwice has a one-shot run once more, since its node dies before it has stored the completion: it is
+// completed once, after 10 s, and waits and has a slot as others do then.
+func TestCompletedTwice(t *testing.T) {
+	s := accounts(100)
+	s.nodes(1)
+	j := s.add(workload.Job{Backlog: 10, Speed: 1})
+	s.at(0, lab.Started, j)
+	s.end(10*second, j, lab.Completed, 10)
+	s.at(10*second, lab.Ready, j)
+	s.at(40*second, lab.Started, j)
+	s.end(45*second, j, lab.Completed, 0)
+	r := s.play(t, Options{Duration: minute})
+	for name, want := range map[string]float64{
+		"completed": 1, "turnaround-max": 10, "wait-turn-max": 30, "throughput": 10.0 / 60, "waiting-at-end": 0,
+		"utilisation": 100 * 15.0 / 60,
+	} {
+		s.want(t, r, -1, name, want)
+	}
+}

@@ -66,6 +66,7 @@ type job struct {
 const (
 	hasRun      = 1 << iota
 	hasProgress // a run got past its start-up
+	hasCompleted
 )
 
 // State is what a job does.
