@@ -481,7 +481,14 @@ func (in *inward) confirm(got []peer.DocRead) {
 			l.found = append(l.found, incoming(in.through, id, d))
 		}
 	}
-	if l.unread = l.unread[len(got):]; len(l.unread) > 0 || len(l.found) == 0 {
+	size := 0
+	for _, d := range l.found {
+		size += len(d.Body)
+	}
+	if l.unread = l.unread[len(got):]; size >= readBudget {
+		l.unread = nil // the next sweep names the others
+	}
+	if len(l.unread) > 0 || len(l.found) == 0 {
 		return
 	}
 	if l.reads++; l.reads == maxMissed {

@@ -261,7 +261,7 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 	if old == nil || old.Digest != digest {
 		return a.edited(i, m, now)
 	}
-	mirrored, own, err := stateIn(a.db, d.ID)
+	mirrored, own, _, err := stateIn(a.db, d.ID)
 	if err != nil {
 		return err
 	}
@@ -326,7 +326,7 @@ func (a *applying) unchanged(d Incoming, old row) error {
 	seen, arrived := old, false
 	seen.Epoch = a.epoch
 	if old.Rev == d.Rev && old.Over != "" && old.Sent == "" {
-		_, own, err := stateIn(a.db, d.ID)
+		_, own, _, err := stateIn(a.db, d.ID)
 		if err != nil {
 			return err
 		}
@@ -360,17 +360,18 @@ func disowned(mirrored string, body ejson.Value) bool {
 	return mirrored != "" && ownerOf(body) != mirrored
 }
 
-// stateIn reads a document of the mirror, and the digest of its state; that of one which is not there is empty.
-func stateIn(db *docs.Database, id string) (body ejson.Value, digest string, err error) {
+// stateIn reads a document of the mirror, of a size in bytes, and the digest of its state; that of one which is not
+// there is empty.
+func stateIn(db *docs.Database, id string) (body ejson.Value, digest string, size int, err error) {
 	doc, err := db.Read(id, docs.Want{})
 	if errors.Is(err, docs.ErrMissing) || errors.Is(err, docs.ErrDeleted) {
-		return body, "", nil
+		return body, "", 0, nil
 	}
 	if err != nil {
-		return body, "", err
+		return body, "", 0, err
 	}
 	body, err = ejson.Parse(doc.Body)
-	return body, stateDigest(stateMembers(body)), err
+	return body, stateDigest(stateMembers(body)), len(doc.Body), err
 }
 
 func (a *applying) write(i int, m jobstore.Mirrored) {
@@ -450,15 +451,15 @@ func (q Sweep) sweep(
 			return swept, err
 		}
 	}
-	for left := a.writes; len(left) > 0; {
-		n, err := jobstore.Mirror(s.Relay, tx, db, left, now)
-		if err != nil {
-			return swept, err
-		}
-		left = left[n:]
+	n, err := jobstore.Mirror(s.Relay, tx, db, a.writes, now)
+	if err != nil {
+		return swept, err
 	}
-	for _, f := range a.rows {
+	for _, f := range a.rows[:n] {
 		f()
+	}
+	for _, m := range a.writes[n:] {
+		unread = append(unread, m.ID) // another transaction removes it, if it is absent then
 	}
 	if len(unread) > 0 {
 		return Swept{After: q.After, Unread: unread}, nil

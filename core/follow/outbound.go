@@ -177,7 +177,9 @@ func (out *outward) seen(got Seen) {
 
 func (out *outward) prepared(got Prepared) {
 	out.asking = false
-	out.states, out.after, out.paging = got.States, got.After, got.More
+	if out.states, out.after, out.paging = got.States, got.After, got.More; got.Rest {
+		out.again()
+	}
 }
 
 func (out *outward) reply(c *call, reply peer.Reply) {

@@ -42,11 +42,12 @@ type (
 		More    bool
 		At      docs.Seq
 	}
-	// Prepared are states to be written back, and the id up to where there are no others.
+	// Prepared are states to be written back, and the id up to where there are no others. Rest reports that some of the
+	// documents that Changed are due now, and were not read.
 	Prepared struct {
-		States []State
-		After  string
-		More   bool
+		States     []State
+		After      string
+		More, Rest bool
 	}
 )
 
@@ -138,8 +139,19 @@ func (q Prepare) perform(tx kv.Tx, s *Store, _ instant.Time) (Result, error) {
 			got.After = ids[len(ids)-1]
 		}
 	}
-	got.States, err = s.states(tx, q, ids)
-	return got, err
+	n := 0
+	if got.States, n, err = s.states(tx, q, ids); err != nil || n == len(ids) {
+		return got, err
+	}
+	if q.All {
+		got.After, got.More = ids[n-1], true
+		return got, nil
+	}
+	for _, id := range ids[n:] {
+		tx.Set(s.Keys.due(q.ID, id), nil)
+	}
+	got.Rest = true
+	return got, nil
 }
 
 // due reads a page of the documents whose states are to be written back.
@@ -175,27 +187,32 @@ func (s *Store) foresee(tx kv.Tx, db *docs.Database, job string, ids []string) {
 
 // states reads which of the documents have another state in the mirror, and notes that it is about to be sent. With
 // all, what was written, but has not come by the feed, is looked at again: it may have gone with a backup or a crash.
-func (s *Store) states(tx kv.Tx, q Prepare, ids []string) ([]State, error) {
+// It returns how many documents it has read: no more than one transaction should.
+func (s *Store) states(tx kv.Tx, q Prepare, ids []string) (list []State, n int, err error) {
 	job := q.ID
 	db, err := s.mirror(tx, job)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	s.foresee(tx, db, job, ids)
-	var list []State
-	for _, id := range ids {
+	read := 0
+	for n, id := range ids {
+		if read >= readBudget {
+			return list, n, nil
+		}
 		if slices.Contains(q.Without, id) {
 			tx.Set(s.Keys.due(job, id), nil)
 			continue
 		}
-		body, digest, err := stateIn(db, id)
+		body, digest, size, err := stateIn(db, id)
 		if err != nil {
-			return nil, ofDoc(id, err)
+			return nil, 0, ofDoc(id, err)
 		}
 		r, err := s.Keys.row(tx, job, id)
 		if err != nil {
-			return nil, ofDoc(id, err)
+			return nil, 0, ofDoc(id, err)
 		}
+		read += size
 		written := r != nil && r.State == digest
 		if r == nil || digest == "" || written && r.Over == "" {
 			tx.Clear(s.Keys.due(job, id))
@@ -217,7 +234,7 @@ func (s *Store) states(tx kv.Tx, q Prepare, ids []string) ([]State, error) {
 			s.Keys.put(tx, job, id, *r)
 		}
 	}
-	return list, nil
+	return list, len(ids), nil
 }
 
 func (q Sent) perform(tx kv.Tx, s *Store, _ instant.Time) (Result, error) {
