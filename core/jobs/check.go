@@ -33,7 +33,7 @@ func Sections(k Keys, judge func(p *check.Page, j *Job)) []check.Section {
 			if n, _, err := decodeIncarnation(value); err != nil || n < 1 || len(key) != len(k.Incarnation) {
 				p.Report(key, "the incarnation cannot be read")
 			}
-		}})
+		}, End: q.incarnation})
 }
 
 // checking is a check of a queue.
@@ -270,5 +270,28 @@ func (c *checking) ofWorker(space tuple.Subspace) func(p *check.Page, key, value
 			p.Mend(key, "the row is left over from a worker that is gone",
 				check.Mend{What: "remove the row", Clear: [][]byte{key}})
 		}
+	}
+}
+
+// incarnation demands that no change is of a later incarnation than the store: those to come would sort before it, and
+// readers who go on behind it miss them.
+func (c *checking) incarnation(p *check.Page) {
+	k := c.q.Keys
+	n, _, err := decodeIncarnation(p.Get(k.Incarnation))
+	if err != nil {
+		return // which is reported
+	}
+	later := k.Changed.Range()
+	later.Begin = k.Changed.Pack(n + 1)
+	for _, row := range p.Range(later, 1) {
+		change, err := k.scanChange(row.Key)
+		if err != nil {
+			return // which is reported
+		}
+		is := change.Sequence.Incarnation
+		value := tuple.AppendInt(tuple.AppendInt(nil, is), 0)
+		what := fmt.Sprintf("the store's incarnation is %d, and a job has changed in %d", n, is)
+		p.Mend(k.Incarnation, what, check.Mend{
+			What: "raise it to that; then restart all nodes", Set: []kv.KeyValue{{Key: k.Incarnation, Value: value}}})
 	}
 }

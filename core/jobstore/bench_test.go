@@ -29,6 +29,11 @@ func newBench(t *testing.T) *bench {
 	b := &bench{t: t, db: fakefdb.New(), now: instant.Seconds(1_700_000_000)}
 	b.s = New(tuple.Subspace(tuple.Pack("test")), DefaultConfig(repid.Server{UUID: "uuid"}))
 	b.s.Config.DuplicatesWait = false // many tests make all their jobs of one replication
+	b.do1(func(tx kv.Tx) error {
+		tx.Set(b.s.Keys.Schema, encodeNumber(schemaVersion))
+		tx.Set(b.s.Keys.UUID, []byte("uuid"))
+		return nil
+	})
 	b.do(func(tx kv.Tx) error { return b.s.Docs.Create(tx, "_replicator", tuple.UUID{1}, b.now) })
 	b.do1(func(tx kv.Tx) error { return b.s.Jobs.Register(tx, "w", nil) })
 	return b

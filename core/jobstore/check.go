@@ -84,6 +84,17 @@ func (c *checking) others() []check.Section {
 			}
 		}}
 	}
+	needed := func(at []byte, without string, good func(value []byte) bool) check.Section {
+		return check.Section{Space: at, Row: func(p *check.Page, key, value []byte) {
+			if len(key) != len(at) || !good(value) {
+				p.Report(key, "the row cannot be read: "+without)
+			}
+		}, End: func(p *check.Page) {
+			if !p.Has(at) {
+				p.Report(at, "the row is missing: "+without)
+			}
+		}}
+	}
 	numbers := func(space tuple.Subspace) check.Section {
 		return plain(space, func(_, value []byte) string {
 			if len(value) != 8 || kv.Counter(value) < 0 {
@@ -96,17 +107,12 @@ func (c *checking) others() []check.Section {
 		return plain(space, func([]byte, []byte) string { return "" })
 	}
 	return []check.Section{
-		plain(k.Schema, func(key, value []byte) string {
-			if n := kv.Counter(value); len(key) != len(k.Schema) || len(value) != 8 || n < 1 || n > sealedSchema {
-				return "the version of the layout cannot be read"
-			}
-			return ""
+		needed(k.Schema, "no service starts on the store", func(value []byte) bool {
+			n := kv.Counter(value)
+			return len(value) == 8 && n >= 1 && n <= sealedSchema
 		}),
-		plain(k.UUID, func(key, value []byte) string {
-			if len(key) != len(k.UUID) || len(value) == 0 {
-				return "the uuid of the server cannot be read"
-			}
-			return ""
+		needed(k.UUID, "with another one jobs do not find their checkpoints", func(value []byte) bool {
+			return len(value) > 0
 		}),
 		{Space: k.Secret, Row: func(p *check.Page, key, value []byte) { p.Opens(key, value) }},
 		{Space: k.Held, Row: c.hold}, {Space: k.Lifted, Row: c.lifted}, {Space: k.Dropped, Row: c.dropped},

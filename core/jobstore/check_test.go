@@ -50,8 +50,6 @@ func newFullBench(t *testing.T) *bench {
 	b := newBench(t)
 	b.do1(func(tx kv.Tx) error {
 		_, err := Init(tx, tuple.Subspace(tuple.Pack("fresh")), "uuid")
-		tx.Set(b.s.Keys.Schema, encodeNumber(schemaVersion))
-		tx.Set(b.s.Keys.UUID, []byte("uuid"))
 		return err
 	})
 	b.s.Jobs.Incarnation = get(b, func(tx kv.Tx) (int64, error) { return b.s.Keys.Jobs.Incarnate(tx) })
@@ -208,7 +206,8 @@ func damages(b *bench) []damage {
 		added("lifted hold without a name", true, k.Lifted.Pack(5), ""),
 		added("deleted database", false, k.Dropped.Pack("x"), ""),
 
-		changed("sharing", false, root.Sub("schema"), "", 0, ""), changed("uuid", false, root.Sub("uuid"), "", 0, ""),
+		changed("layout", false, root.Sub("schema"), "", 0, ""), changed("uuid", false, root.Sub("uuid"), "", 0, ""),
+		lost("layout", false, root.Sub("schema"), "", 0), lost("uuid", false, root.Sub("uuid"), "", 0),
 		added("shares", false, k.Shares.Pack("a"), "x"), added("usage", false, k.Usage.Pack("a", 1, "w"), ""),
 		added("settings", false, k.Order, "{"), added("key", false, root.Pack("nothing", 1), "x"),
 		added("key that is no tuple", false, append(bytes.Clone(root), 0xfe, 1), "x"),

@@ -51,3 +51,33 @@ func TestIncarnate(t *testing.T) {
 		t.Error("a store that all nodes have gone over to has no sequences")
 	}
 }
+
+// TestLostIncarnation: where a job has changed in a later incarnation than the store's, a check says so, and a repair
+// lets no change to come sort before those that there are.
+func TestLostIncarnation(t *testing.T) {
+	for name, value := range map[string][]byte{"lost": nil, "of before": tuple.Pack(2, 0)} {
+		b := newFullBench(t)
+		for range 3 {
+			b.do1(func(tx kv.Tx) error { return b.s.Keys.Jobs.Reincarnate(tx) })
+		}
+		b.s.Jobs.Incarnation = 4
+		b.put("last", simple, admin)
+		b.do1(func(tx kv.Tx) error {
+			if tx.Set(b.s.Keys.Jobs.Incarnation, value); value == nil {
+				tx.Clear(b.s.Keys.Jobs.Incarnation)
+			}
+			return nil
+		})
+		found := b.findings()
+		if len(found) != 1 || found[0].Key != "jobs/replication/incarnation" {
+			t.Errorf("%s: %v", name, found)
+		}
+		for len(found) > 0 && b.mend(&found[0]) {
+			found = b.findings()
+		}
+		n := get(b, func(tx kv.Tx) (int64, error) { return b.s.Keys.Jobs.Incarnate(tx) })
+		if len(found) > 0 || n != 4 {
+			t.Errorf("%s: after the repair incarnation %d, %v", name, n, found)
+		}
+	}
+}

@@ -11,7 +11,12 @@ import (
 
 func TestQueue(t *testing.T) {
 	check(t, &queueSubject, []case_{
-		{"a job", func(r *rig) { r.request(nil); r.see(world.Ticked{}); r.atRest() }, ""},
+		{"a job", func(r *rig) {
+			r.commit(nil, func(tx kv.Tx) error { _, err := jobstore.Init(tx, r.w.View().Root(), "uuid"); return err })
+			r.request(nil)
+			r.see(world.Ticked{})
+			r.atRest()
+		}, ""},
 		{"a job that is not counted", func(r *rig) {
 			r.know("job", aJob(jobstore.Record{State: jobstore.Pending}))
 			r.see(world.Ticked{})

@@ -14,6 +14,14 @@ import (
 // One thing is not played: a write of an earlier node that was given up and lands after the index was made. Its job
 // would be missing in the index, which couchrelay check tells.
 
+// makeStore writes what the first service on a store writes there.
+func makeStore(w *World, tx kv.Tx) error {
+	tx.Set(w.store.Keys.Schema, binary.LittleEndian.AppendUint64(nil, 2))
+	w.store.Keys.Rename(tx, w.store.Config.Server.UUID)
+	_, err := w.store.Keys.Jobs.Incarnate(tx)
+	return err
+}
+
 // makeOlderStore has the store be one of layout 1.
 func makeOlderStore(w *World, tx kv.Tx) error {
 	tx.Set(w.store.Keys.Schema, binary.LittleEndian.AppendUint64(nil, 1))

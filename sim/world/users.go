@@ -110,7 +110,7 @@ func (u *users) begin() {
 			u.w.emit(SharingAsked{})
 			putInForce(u.w, c, u.w.Engine.Now())
 		}
-		u.untilDone(func(tx kv.Tx) error { _, err := u.w.store.Keys.Jobs.Incarnate(tx); return err })
+		u.untilDone(func(tx kv.Tx) error { return makeStore(u.w, tx) })
 		if u.w.Config.Older > 0 {
 			u.untilDone(func(tx kv.Tx) error { return makeOlderStore(u.w, tx) })
 		}
