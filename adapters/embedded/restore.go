@@ -38,7 +38,7 @@ func Restore(dir string, o Options, version int64, fill func(put func(key, value
 		o.FS = vfs.Default
 	}
 	err := restore(dir, o, version, fill, finish)
-	if err != nil && !errors.Is(err, ErrNotEmpty) && !errors.Is(err, ErrInUse) {
+	if err != nil && !errors.Is(err, ErrNotEmpty) && !errors.Is(err, ErrInUse) && !errors.Is(err, ErrUnfinished) {
 		err = errors.Join(err, clean(dir, o.FS))
 	}
 	if err != nil {
@@ -55,6 +55,9 @@ func restore(dir string, o Options, version int64, fill func(put func(key, value
 	names, err := o.FS.List(dir)
 	if err != nil {
 		return err
+	}
+	if slices.Contains(names, unfinished) {
+		return brokenOff(dir, o.FS)
 	}
 	for _, name := range names {
 		if !beside[name] {
@@ -76,6 +79,15 @@ func restore(dir string, o Options, version int64, fill func(put func(key, value
 		return err
 	}
 	return unmark(dir, o.FS)
+}
+
+// brokenOff is ErrUnfinished, unless the restore that has begun there is under way.
+func brokenOff(dir string, files vfs.FS) error {
+	lock, err := pebble.LockDirectory(dir, files)
+	if err != nil {
+		return lockError(err)
+	}
+	return errors.Join(ErrUnfinished, lock.Close())
 }
 
 // markUnfinished has the directory hold no store until unmark.

@@ -124,6 +124,9 @@ func TestOpenWhileRestoring(t *testing.T) {
 		if _, err := Open(dir, Options{}); !errors.Is(err, ErrInUse) {
 			t.Errorf("the error is %v", err)
 		}
+		if err := Restore(dir, Options{}, 1, rowsOf(1), nothing); !errors.Is(err, ErrInUse) {
+			t.Errorf("the error of another restore is %v", err)
+		}
 		return nil
 	})
 	if err != nil {
@@ -269,6 +272,9 @@ func restoreWithCrash(t *testing.T, at, kept int) bool {
 	db, err := Open("dir", Options{FS: crashed})
 	switch {
 	case errors.Is(err, ErrUnfinished):
+		if err := Restore("dir", Options{FS: crashed}, 1, rowsOf(1), nothing); !errors.Is(err, ErrUnfinished) {
+			t.Errorf("crash at write %d, and restored again: %v", at, err)
+		}
 	case err != nil:
 		t.Fatalf("crash at write %d, with %d %% of the rest: %v", at, kept, err)
 	default:
