@@ -16,6 +16,7 @@ import (
 	"couchrelay/adapters/durable"
 	"couchrelay/adapters/embedded"
 	"couchrelay/adapters/inspect"
+	"couchrelay/adapters/terminal"
 	"couchrelay/adapters/web/relay"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
@@ -198,7 +199,7 @@ func (c *restoreCommand) restore(ctx context.Context, w *window) error {
 		return err
 	}
 	_, err = fmt.Fprintf(w.to, "%d rows of %s, server uuid %s, restored into %s\n", a.Tail().Rows,
-		a.Head.Made.Format(time.RFC3339), a.Head.UUID, c.Store)
+		a.Head.Made.Format(time.RFC3339), terminal.Clean(a.Head.UUID), c.Store)
 	return err
 }
 

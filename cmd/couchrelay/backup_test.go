@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/adapters/archive"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 )
@@ -334,4 +335,27 @@ func (interrupting) Write(p []byte) (int, error) {
 	err := syscall.Kill(os.Getpid(), syscall.SIGTERM)
 	time.Sleep(time.Second)
 	return len(p), err
+}
+
+// TestEscapesOfBackups: what a backup or a damaged store says does not reach the terminal as commands to it.
+func TestEscapesOfBackups(t *testing.T) {
+	t.Parallel()
+	const escape = "\x1b[2J\u009b1A\r"
+	file := filepath.Join(t.TempDir(), "backup")
+	var text bytes.Buffer
+	w, err := archive.NewWriter(&text, archive.Head{UUID: escape, KeyPrefix: "couchrelay", Schema: 2})
+	if err == nil {
+		err = w.Row(rootOf("couchrelay").Pack("docs", "\u009b1A"), []byte(escape))
+	}
+	if err == nil {
+		_, err = w.Close()
+	}
+	if err = errors.Join(err, os.WriteFile(file, text.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	out := typedIn(t, unsound, "restore", file, "--store", t.TempDir())
+	told := strings.Contains(out, "1 rows of") && strings.Contains(out, "docs/")
+	if !told || strings.ContainsAny(out, "\x1b\r\u009b") {
+		t.Errorf("%q", out)
+	}
 }

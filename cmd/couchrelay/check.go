@@ -16,6 +16,7 @@ import (
 
 	"couchrelay/adapters/embedded"
 	"couchrelay/adapters/inspect"
+	"couchrelay/adapters/terminal"
 	"couchrelay/core/kv"
 )
 
@@ -195,7 +196,7 @@ func (c *checkCommand) tell(w *window, t inspect.Told) error {
 	case t.Repair != "":
 		then = "--repair would " + t.Repair
 	}
-	_, err := fmt.Fprintf(w.to, "%s\n    %s; %s\n", t.Key, t.What, then)
+	_, err := fmt.Fprintf(w.to, "%s\n    %s\n", terminal.Clean(t.Key), terminal.Clean(t.What+"; "+then))
 	return err
 }
 
