@@ -215,9 +215,10 @@ func (h Owned) Refused(afterDoc, afterRev string, limit int) (page replication.R
 		return page, err
 	}
 	for _, r := range list {
+		ahead := r.Last > h.now // by a clock that was ahead, so any demand may have come since
 		page.Docs = append(page.Docs, replication.Listed{
-			ID: r.DocID, Rev: r.Rev, Attempts: r.Attempts, Age: max(0, h.now.Sub(r.Last)), Asked: r.Last < asked,
-			Failed: r.Failed, Status: r.Status,
+			ID: r.DocID, Rev: r.Rev, Attempts: r.Attempts, Age: h.now.Sub(r.Last),
+			Asked: r.Last < asked || ahead && asked != 0, Failed: r.Failed, Status: r.Status,
 		})
 	}
 	page.More = len(list) == limit

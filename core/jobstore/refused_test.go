@@ -370,3 +370,37 @@ func TestRetryOfCompleted(t *testing.T) {
 		b.do1(func(tx kv.Tx) error { return b.s.Audit(tx) })
 	}
 }
+
+// TestListedByAClockAhead: a run is told of a row which a clock that was ahead has written that its age is negative, so
+// that it is tried again, and that somebody has asked for that, if somebody ever has; of others neither.
+func TestListedByAClockAhead(t *testing.T) {
+	b := newBench(t)
+	b.put("r", refusing, admin)
+	w, right := b.accept(), b.now
+	listed := func() string {
+		return fmt.Sprint(get(b, func(tx kv.Tx) (replication.RefusedPage, error) {
+			return b.s.Owned(tx, w.JobID, w.Lock, b.now).Refused("", "", 5)
+		}).Docs)
+	}
+	b.now = right.Add(100 * time.Hour)
+	b.list(w, 1, refusalOf("a", false))
+	b.now = right
+	b.list(w, 2, refusalOf("b", false))
+	row := func(id string, age time.Duration, asked bool) replication.Listed {
+		return replication.Listed{ID: id, Rev: "1-a", Attempts: 1, Age: age, Asked: asked, Status: 403}
+	}
+	b.now = right.Add(time.Hour)
+	if got, want := listed(), fmt.Sprint([]replication.Listed{
+		row("a", -99*time.Hour, false), row("b", time.Hour, false)}); got != want {
+		t.Errorf("listed are %s, want %s", got, want)
+	}
+	b.now = right.Add(-time.Second)
+	if asked, _ := b.retry(w.JobID); !asked {
+		t.Fatal("nothing is to be tried")
+	}
+	b.now = right.Add(time.Hour)
+	if got, want := listed(), fmt.Sprint([]replication.Listed{
+		row("a", -99*time.Hour, true), row("b", time.Hour, false)}); got != want {
+		t.Errorf("listed are %s after a demand, want %s", got, want)
+	}
+}

@@ -47,7 +47,7 @@ type Finding struct {
 type Listed struct {
 	ID, Rev  string
 	Attempts int           // how often the target refused it, at least 1
-	Age      time.Duration // since it did so last
+	Age      time.Duration // since it did so last; negative if that was by a clock that was ahead
 	Asked    bool          // an operator has asked since to try it at once
 	Failed   bool          // it could not be copied, and is tried again under on_refusal skip, too
 	Status   int           // of the last answer, 0 for none
