@@ -50,7 +50,7 @@ func TestEndWaitsForRecord(t *testing.T) {
 }
 
 // TestRefusedDocumentsOnDemand: a run hears once that its refused documents are to be tried, as soon as an operator
-// asks for it, also while it is to give way and finishes a document.
+// asks for it, also while it is to give way and finishes a document, and whatever the time of the demand before.
 func TestRefusedDocumentsOnDemand(t *testing.T) {
 	w := newWorld(t)
 	w.putMany(2, true)
@@ -64,20 +64,22 @@ func TestRefusedDocumentsOnDemand(t *testing.T) {
 	if stored := fmt.Sprint(run, " replication.Stored"); count(n.told, stored) != 1 {
 		t.Errorf("once its list was stored the run was told %q", n.told) // it waits for that with its checkpoint
 	}
-	w.do(func(tx kv.Tx) error {
-		o := jobstore.Operator{Store: w.s, Tx: tx, Now: w.now}
-		changed, err := o.Retry(jobstore.DocumentJobs(tuple.UUID{1})+"r001", "")
-		if !changed {
-			t.Error("there is nothing to try")
-		}
-		return err
-	})
-	w.pass(time.Second)
 	want := fmt.Sprint(run, " replication.TryRefused")
-	for _, pause := range []time.Duration{0, time.Hour} {
-		w.pass(pause)
-		if count(n.told, want) != 1 {
-			t.Errorf("after %s runs were told %q", pause, n.told)
+	for i, at := range []instant.Time{w.now, w.now.Add(-time.Hour)} { // the first is by a clock that is ahead
+		w.do(func(tx kv.Tx) error {
+			o := jobstore.Operator{Store: w.s, Tx: tx, Now: at}
+			changed, err := o.Retry(jobstore.DocumentJobs(tuple.UUID{1})+"r001", "")
+			if !changed {
+				t.Error("there is nothing to try")
+			}
+			return err
+		})
+		w.pass(time.Second)
+		for _, pause := range []time.Duration{0, time.Hour} {
+			w.pass(pause)
+			if count(n.told, want) != i+1 {
+				t.Errorf("%s after demand %d runs were told %q", pause, i, n.told)
+			}
 		}
 	}
 }

@@ -114,7 +114,7 @@ func (n listing) onRead(e RunReadsRefused) {
 func (n listing) try(o Owned) {
 	for _, asked := range o.Retries {
 		for _, r := range n.runs {
-			if r.held.JobID == asked.JobID && r.listed.tried < asked.At && r.state < stopping {
+			if r.held.JobID == asked.JobID && r.listed.tried != asked.At && r.state < stopping {
 				// Reached: a run is told to try its refused documents
 				r.listed.tried = asked.At
 				n.emit(TellRun{Run: r.id, Event: replication.TryRefused{}})
