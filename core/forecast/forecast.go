@@ -118,9 +118,9 @@ const distant = Never / 1000
 // longTurn is a turn of so many rounds, centuries if they take a minute, that it is as good as none.
 const longTurn = 1 << 28 * one
 
-// leastRun is how many rounds a job runs at least.
+// leastRun is how many rounds a job runs at least, as far as can be computed with.
 func leastRun(s config.Settings, round time.Duration) int64 {
-	return max(1, int64((s.Node.MinRun+round-1)/round))
+	return min(1+int64(max(0, s.Node.MinRun-1)/round), 1<<30)
 }
 
 // entitle divides the slots by shares: an account that needs fewer than its part gets what it needs, and the rest

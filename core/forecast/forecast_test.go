@@ -44,6 +44,13 @@ func TestRounds(t *testing.T) {
 			t.Errorf("jobs that run for %s run for %s", least, f.LeastRun)
 		}
 	}
+	for _, interval := range []time.Duration{100 * time.Millisecond, time.Minute, 24 * time.Hour} {
+		s.Node.MinRun, s.Node.Interval = math.MaxInt64, interval
+		if f := Of(s, q); f.Turn != Never || f.Starts != 0 {
+			t.Errorf("jobs that never give way have turns of %s, %d an hour, with an interval of %s", f.Turn, f.Starts,
+				interval)
+		}
+	}
 }
 
 // TestCollapse: share errors depend on tau/L. The measured ones are those of CouchDB's algorithm, played job by job

@@ -251,3 +251,16 @@ func TestWaitsUnderTags(t *testing.T) {
 func skewed(name string, churn int, shares []int64, running, pending []int) mix {
 	return mix{name: name, shares: shares, running: running, pending: pending, churn: churn}
 }
+
+// TestTagsWithoutRotation: where an interval is meant as no rotation, any number of jobs get tags.
+func TestTagsWithoutRotation(t *testing.T) {
+	o, a := Order{Policy: Tags, Forgetting: Forgetting{Interval: math.MaxInt64}}, Account{Shares: MinShares}
+	for range 100_000 {
+		a.Jobs++
+		place, after := o.Enter(0, a)
+		if place.Key != a.Tail || after.Tail <= a.Tail {
+			t.Fatalf("job %d stands at %d, and the next one at %d", a.Jobs, place.Key, after.Tail)
+		}
+		a = after
+	}
+}

@@ -8,13 +8,18 @@ import (
 
 // tags is start-time fair queueing between accounts (Goyal, Vin and Cheng, 1996): what an account gets follows
 // its shares turn by turn. A job is queued under its account's tail, which moves on by the cost of the turn
-// that the job had, or by an interval for a new one. Time that was used while no job waited costs nothing.
+// that the job had, or by an interval for a new one, a day at most. Time that was used while no job waited costs
+// nothing.
 type tags struct{}
 
 func (tags) Needs() State { return NeedsTail }
 
+// longestEntry bounds what a new job costs: with an interval of centuries, meant as no rotation, a thousand jobs would
+// be more than the greatest tag.
+const longestEntry = 24 * time.Hour
+
 func (r tags) Enter(o Order, _ instant.Time, a Account) (int64, Account) {
-	return r.pay(o, o.entering(a), a, o.growth())
+	return r.pay(o, o.entering(a), a, min(o.growth(), longestEntry))
 }
 
 func (tags) Next(o Order, t Turn, _ time.Duration, _ instant.Time, a Account) int64 {
