@@ -1,0 +1,33 @@
+package node
+
+import (
+	"testing"
+	"time"
+
+	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+)
+
+// TestPageHasWhatWasTold: a run that begins a pass through its list right after it told of a refused document, while
+// its progress is stored, is shown that document. It would take it for one that is not listed, and not try it again.
+func TestPageHasWhatWasTold(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	n := w.start("n", nil)
+	w.pass(time.Second)
+	run := n.runOf("r000")
+	n.hold = func(q Request) bool { _, is := q.(HeldRequest); return is }
+	n.step(RunProgress{Run: run})
+	n.step(RunRefused{Run: run, Findings: []replication.Finding{{Refusal: peer.Refusal{ID: "d", Rev: "1-a", Status: 403}}}})
+	n.step(RunReadsRefused{Run: run, ReadRefused: replication.ReadRefused{Limit: 10}})
+	for i := 0; i < len(n.held); i++ {
+		done := n.perform(n.held[i])
+		if page, is := done.Result.(RefusedPage); is && len(page.Docs) != 1 {
+			t.Errorf("the page has %v", page.Docs)
+		}
+		n.step(done)
+	}
+	if len(n.held) != 3 {
+		t.Errorf("%d requests: %v", len(n.held), n.held)
+	}
+}
