@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -161,7 +160,7 @@ func queueOf(w *workload.Workload, s *coreconfig.Settings, q forecast.Queue) for
 		}
 	}
 	jobs, startup := make([]int64, len(w.Accounts)), time.Duration(0)
-	present := jobsAt(w, busiest(w))
+	present := w.Busiest()
 	for _, j := range present {
 		jobs[j.Account]++
 		startup += j.Startup
@@ -178,51 +177,4 @@ func queueOf(w *workload.Workload, s *coreconfig.Settings, q forecast.Queue) for
 		}
 	}
 	return q
-}
-
-// longest bounds the time that a one-shot copies, so that moments can be computed with.
-const longest = 1e9 // seconds
-
-// leaves is when a job is over that gets a slot at once; false if it stays.
-func leaves(j workload.Job) (at time.Duration, does bool) {
-	at, does = j.Remove, j.Remove > 0
-	done := j.Submit + j.Startup + time.Duration(min(j.Backlog/j.Speed, longest)*float64(time.Second))
-	if !j.Continuous && (!does || done < at) {
-		return done, true
-	}
-	return at, does
-}
-
-// busiest is the first moment at which a workload has most jobs.
-func busiest(w *workload.Workload) (when time.Duration) {
-	type step struct {
-		at time.Duration
-		by int
-	}
-	var steps []step
-	for _, j := range w.Jobs {
-		steps = append(steps, step{j.Submit, 1})
-		if at, does := leaves(j); does {
-			steps = append(steps, step{at, -1})
-		}
-	}
-	slices.SortFunc(steps, func(a, b step) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.by, b.by))
-	})
-	n, highest := 0, 0
-	for _, s := range steps {
-		if n += s.by; n > highest {
-			highest, when = n, s.at
-		}
-	}
-	return when
-}
-
-func jobsAt(w *workload.Workload, when time.Duration) (list []workload.Job) {
-	for _, j := range w.Jobs {
-		if at, does := leaves(j); j.Submit <= when && (!does || at > when) {
-			list = append(list, j)
-		}
-	}
-	return list
 }

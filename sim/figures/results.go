@@ -313,9 +313,10 @@ func memory(e *sweep.Experiment, s sweep.Summary, queues map[string]forecast.Que
 		for _, a := range w.Accounts {
 			q.Accounts = append(q.Accounts, forecast.Account{Name: a.Name})
 		}
-		for _, j := range w.Jobs {
+		for _, j := range w.Busiest() { // jobs that come when others are gone make no turn longer
 			q.Accounts[j.Account].Jobs++
 		}
+		q.Accounts = slices.DeleteFunc(q.Accounts, func(a forecast.Account) bool { return a.Jobs == 0 })
 		queues[name] = q
 	}
 	q.Nodes = setup.Nodes
