@@ -98,3 +98,23 @@ func TestHighestGeneration(t *testing.T) {
 		t.Errorf("the deletion: %s", got)
 	}
 }
+
+// TestForgedName: an edit that would have the name of a revision which is there, as that of another parent, is refused:
+// it would write its body over the other's.
+func TestForgedName(t *testing.T) {
+	w := newWorld(t)
+	first := w.put(t, `{"_id":"b"}`)
+	second := w.put(t, `{"_id":"b","_rev":"`+first+`","n":1}`)
+	w.put(t, `{"_id":"a"}`)
+	_, name, _ := strings.Cut(second, "-")
+	w.replicate(t, `{"_id":"a","_revisions":{"start":2,"ids":["`+name+`","x"]},"forged":true}`)
+	if got := w.put(t, `{"_id":"a","_rev":"`+first+`","n":1}`); got != "conflict" {
+		t.Errorf("the edit: %s", got)
+	}
+	if got := w.get(t, "a", Want{}, Format{}); !strings.Contains(got, `"forged":true`) {
+		t.Errorf("the revision is %s", got)
+	}
+	if got := w.changes(t, Query{AllDocs: true}); !strings.HasSuffix(got, "a "+second+" "+first) {
+		t.Errorf("the feed has %s", got)
+	}
+}
