@@ -96,7 +96,7 @@ func (p *Plan) unlessThere(out string, replace bool) error {
 
 // read takes over what the journal has.
 func (j *journal) read(text []byte, p *Plan, program string) error {
-	n := 0
+	n, seen := 0, map[[2]uint64]bool{} // points and seeds
 	for raw := range bytes.Lines(text) {
 		n++
 		var l line
@@ -114,9 +114,10 @@ func (j *journal) read(text []byte, p *Plan, program string) error {
 		case n == 1:
 			continue
 		}
-		if err != nil || l.Run == nil || !p.has(*l.Run) {
+		if err != nil || l.Run == nil || !p.has(*l.Run) || seen[[2]uint64{uint64(l.Run.Point), l.Run.Seed}] {
 			return fmt.Errorf("%s: line %d is damaged; begin anew with --restart", j.path, n)
 		}
+		seen[[2]uint64{uint64(l.Run.Point), l.Run.Seed}] = true
 		j.runs = append(j.runs, *l.Run)
 	}
 	return nil

@@ -154,7 +154,27 @@ func Read(in io.Reader) (*Results, error) {
 		return nil, fmt.Errorf("is cut: has %d of %d runs and %d of %d summaries", len(r.Runs), want,
 			len(r.Summaries), r.Header.Points)
 	}
+	if err := r.inOrder(); err != nil {
+		return nil, err
+	}
 	return &r, nil
+}
+
+// inOrder returns an error unless each point and seed is where it belongs, since results are found by their places.
+func (r *Results) inOrder() error {
+	seeds := r.Header.Seeds()
+	for i, run := range r.Runs {
+		if point, seed := i/seeds+1, r.Header.First+uint64(i%seeds); run.Point != point || run.Seed != seed {
+			return fmt.Errorf("is damaged: run %d is of point %d and seed %d, and must be of point %d and seed %d", i+1,
+				run.Point, run.Seed, point, seed)
+		}
+	}
+	for i, s := range r.Summaries {
+		if s.Point != i+1 {
+			return fmt.Errorf("is damaged: summary %d is of point %d", i+1, s.Point)
+		}
+	}
+	return nil
 }
 
 // finish sorts the runs and computes the summaries.

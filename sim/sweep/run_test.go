@@ -220,6 +220,12 @@ func TestNotResumed(t *testing.T) {
 		_, err = p.Run(t.Context(), out, Options{Play: sums})
 		check(err, "line 2 is damaged")
 	}
+	const twice = "{\"run\":{\"point\":1,\"seed\":1}}\n{\"run\":{\"point\":1,\"seed\":1}}\n"
+	if err := os.WriteFile(partial(out), append(bytes.Clone(text), twice...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err = p.Run(t.Context(), out, Options{Play: sums})
+	check(err, "line 3 is damaged")
 	if err := os.WriteFile(partial(out), []byte("mine\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -305,6 +311,11 @@ func TestPairedSeeds(t *testing.T) {
 }
 
 func TestNoResults(t *testing.T) {
+	const header = "{\"header\":{\"format\":1,\"first_seed\":1,\"last_seed\":2,\"points\":1}}\n"
+	run := func(point, seed int) string {
+		return fmt.Sprintf("{\"run\":{\"point\":%d,\"seed\":%d}}\n", point, seed)
+	}
+	summary := func(point int) string { return fmt.Sprintf("{\"summary\":{\"point\":%d}}\n", point) }
 	for _, c := range [][2]string{
 		{"", "is no file of results"},
 		{"x", "is no file of results"},
@@ -319,6 +330,9 @@ func TestNoResults(t *testing.T) {
 			"line 2: must be a run or a summary"},
 		{"{\"header\":{\"format\":1}}\nx\n",
 			"line 2: "},
+		{header + run(1, 2) + run(1, 1) + summary(1), "is damaged: run 1 is of point 1 and seed 2, and"},
+		{header + run(1, 1) + run(1, 1) + summary(1), "is damaged: run 2 is of point 1 and seed 1, and"},
+		{header + run(1, 1) + run(1, 2) + summary(2), "is damaged: summary 1 is of point 2"},
 	} {
 		text, want := c[0], c[1]
 		if _, err := Read(strings.NewReader(text)); err == nil || !strings.HasPrefix(err.Error(), want) {
