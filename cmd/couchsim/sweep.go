@@ -117,7 +117,7 @@ func interruptible() (context.Context, func()) {
 	return ctx, stop
 }
 
-// announce prints, before the first run, settings without effect, the number of points and runs, and their cost.
+// announce prints, before the first run, what has no effect, the number of points and runs, and their cost.
 func announce(out io.Writer, e *sweep.Experiment, p *sweep.Plan) {
 	if len(e.Unused)+len(p.Unused) > 0 {
 		unused := slices.Clone(e.Unused)
@@ -125,6 +125,10 @@ func announce(out io.Writer, e *sweep.Experiment, p *sweep.Plan) {
 			unused = append(unused, "shares of "+account)
 		}
 		fmt.Fprintf(out, "couchsim: no effect in this experiment: %s\n", strings.Join(unused, ", "))
+	}
+	if len(p.Late) > 0 {
+		fmt.Fprintf(out, "couchsim: after the end of the first run, and without effect in it: %s\n",
+			strings.Join(p.Late, ", "))
 	}
 	fmt.Fprintf(out, "%d points with %d seeds are %d runs, of %d jobs in the first; they take one core about %s\n",
 		len(p.Points), e.Seeds(), len(p.Points)*e.Seeds(), p.Jobs, roughly(p.Estimate))

@@ -313,6 +313,9 @@ func TestReproduce(t *testing.T) {
 	if err != nil || len(was.Header.Inputs) != 1 {
 		t.Fatal(was, err)
 	}
+	if err := os.WriteFile(filepath.Join(dir, "t.csv"), []byte("somebody's\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	again, err := was.Again()
 	if err != nil || again.Header.Hash != p.Header.Hash {
 		t.Fatal(err)

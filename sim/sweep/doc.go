@@ -10,7 +10,7 @@
 //	[replicator]
 //	max_jobs = 500
 //	[replicator.shares]
-//	_replicator = 200
+//	tenant1/_replicator = 400
 //	[workload]
 //	preset = steady
 //	[sweep]

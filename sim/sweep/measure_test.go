@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,6 +80,22 @@ func TestSeedsOfATrace(t *testing.T) {
 	}
 	if one, four := plan("1").Estimate, plan("1..4").Estimate; one <= 0 || four != 4*one {
 		t.Errorf("one run is to take %s, and four %s", one, four)
+	}
+}
+
+// A plan tells what comes too late to have an effect, and what more than a lifetime of computing costs.
+func TestPlanTells(t *testing.T) {
+	p, _ := begin(t, "duration = 2h\n[workload]\njobs = 10\narrival = even\nover = 4h\nshares_at = 1h\n"+
+		"outage_at = 1h\noutages = 3\noutage_every = 1h\nrestart_at = 3h\n")
+	if want := []string{"13 of 18 jobs", "2 of 3 outages"}; !slices.Equal(p.Late, want) {
+		t.Errorf("%q, want %q", p.Late, want)
+	}
+	if p, _ := begin(t, "duration = 2h\n"); p.Late != nil {
+		t.Errorf("%q", p.Late)
+	}
+	p, _ = begin(t, "duration = 3650d\nseeds = 1..10000\nnodes = 1000\n[replicator]\ninterval = 1s\n")
+	if years := p.Estimate.Hours() / 24 / 365; years < 100 {
+		t.Errorf("%.0f years", years)
 	}
 }
 

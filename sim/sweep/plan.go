@@ -31,6 +31,8 @@ type Plan struct {
 	Estimate time.Duration
 	// Unused are accounts with shares in the file that the workload does not have.
 	Unused []string
+	// Late tells in words what the workload of the first run has after the run's end, such as 5 of 9 jobs.
+	Late []string
 
 	experiment *Experiment
 	recipes    []string // of each point
@@ -97,7 +99,7 @@ const enough = 2_000_000
 // probe makes the settings of all points, and a workload of each recipe: of all that read a file, and of others
 // until there are enough. Of the workloads accounts and first jobs are kept, which settings must agree with.
 func (p *Plan) probe() error {
-	heads, built := map[string]*workload.Workload{}, 0
+	heads, built, estimate := map[string]*workload.Workload{}, 0, 0.0
 	for i, point := range p.Points {
 		s, err := p.experiment.Setup(point)
 		if err != nil {
@@ -111,7 +113,7 @@ func (p *Plan) probe() error {
 				return p.experiment.wrong(point, err)
 			}
 			if built += len(w.Jobs); i == 0 {
-				p.Jobs = len(w.Jobs)
+				p.Jobs, p.Late = len(w.Jobs), late(w, s.Duration)
 			}
 			heads[name] = &workload.Workload{Accounts: w.Accounts, Jobs: slices.Clone(w.Jobs[:min(1, len(w.Jobs))])}
 		}
@@ -120,9 +122,29 @@ func (p *Plan) probe() error {
 				return p.experiment.wrong(point, err)
 			}
 		}
-		p.Estimate += cost(s, p.Jobs) * time.Duration(p.experiment.Seeds())
+		estimate += cost(s, p.Jobs) * float64(p.experiment.Seeds())
 	}
+	p.Estimate = time.Duration(min(estimate, math.MaxInt64/2))
 	return nil
+}
+
+// late tells how much of a workload comes after a time.
+func late(w *workload.Workload, end time.Duration) (list []string) {
+	note := func(what string, n int, at func(i int) time.Duration) {
+		after := 0
+		for i := range n {
+			if at(i) >= end {
+				after++
+			}
+		}
+		if after > 0 {
+			list = append(list, fmt.Sprintf("%d of %d %s", after, n, what))
+		}
+	}
+	note("jobs", len(w.Jobs), func(i int) time.Duration { return w.Jobs[i].Submit })
+	note("changes of shares", len(w.Changes), func(i int) time.Duration { return w.Changes[i].At })
+	note("outages", len(w.Outages), func(i int) time.Duration { return w.Outages[i].From })
+	return list
 }
 
 // probeWorkload makes the workload of the first seed.
@@ -183,12 +205,15 @@ func fileOf(recipe string) string {
 	return ""
 }
 
-// addInputs notes a trace, and the columns that may lie beside it.
+// addInputs notes a trace, and the columns that may lie beside one of SWF.
 func (p *Plan) addInputs(file string) error {
-	beside := strings.TrimSuffix(file, filepath.Ext(file)) + ".csv"
-	for _, name := range []string{file, beside} {
+	names := []string{file}
+	if base, swf := strings.CutSuffix(file, ".swf"); swf {
+		names = append(names, base+".csv")
+	}
+	for _, name := range names {
 		sum, err := digest(filepath.Join(filepath.Dir(p.experiment.File), name))
-		if name == beside && errors.Is(err, fs.ErrNotExist) {
+		if name != file && errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
@@ -201,18 +226,18 @@ func (p *Plan) addInputs(file string) error {
 	return nil
 }
 
-// cost is roughly the processor time of a run: in every interval each node looks at its runs and at the queue, and
-// some jobs give way.
-func cost(s *Setup, jobs int) time.Duration {
+// cost is roughly the processor time of a run, in nanoseconds: in every interval each node looks at its runs and at
+// the queue, and some jobs give way.
+func cost(s *Setup, jobs int) float64 {
 	settings := s.Settings.Node
 	slots := float64(min(settings.MaxJobs, jobs))
-	each := 50e3 + 1e3*slots + 12e3*min(float64(settings.MaxChurn), slots) // nanoseconds
+	each := 50e3 + 1e3*slots + 12e3*min(float64(settings.MaxChurn), slots)
 	intervals := float64(s.Duration) / float64(max(settings.Interval, time.Second))
-	d := time.Duration(each*intervals*float64(s.Nodes)) + time.Duration(jobs)*10*time.Microsecond
+	all := each*intervals*float64(s.Nodes) + 10e3*float64(jobs)
 	if s.Exact {
-		d *= 20
+		all *= 20
 	}
-	return d
+	return math.Ceil(all)
 }
 
 // remove leaves out files that are not there.
