@@ -194,3 +194,28 @@ func TestLogDuringReset(t *testing.T) {
 		w.wantEnd(Completed, "")
 	}
 }
+
+// TestRunBeforeWritesOneLog: the run before wrote its last checkpoint to one side, late. A read-only source that has
+// got a log by that is named by it in the target's; that the target has one does no harm.
+func TestRunBeforeWritesOneLog(t *testing.T) {
+	for side, writes := range []int{peer.Source: 1, peer.Target: 0} {
+		w := readOnlyWorld(t, 403)
+		w.plan.Continuous = true
+		w.begin()
+		for w.run.phase != copying || !w.run.feed.caught {
+			w.proceed(first)
+		}
+		log := w.logOn(peer.Target)
+		log.SessionID = "before"
+		before := checkpoint.Entry{SessionID: "before", RecordedSeq: log.SourceLastSeq}
+		log.History = slices.Insert(log.History, 0, before)
+		w.dbs[side].local["four"] = localDoc{w.dbs[side].local["four"].rev + 1, log.Encode(false)}
+		w.calls = nil
+		for end := w.now.Add(time.Hour); w.now < end; {
+			w.proceed(first)
+		}
+		if n := w.count("put target"); w.end != nil || n != writes {
+			t.Errorf("%s: %d checkpoints, ended with %v", peer.Side(side), n, w.end)
+		}
+	}
+}

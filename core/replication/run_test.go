@@ -241,6 +241,11 @@ func TestWithoutCheckpoints(t *testing.T) {
 	if len(w.dbs[peer.Source].local)+len(w.dbs[peer.Target].local) > 0 {
 		t.Error("wrote a checkpoint")
 	}
+	w.begin()
+	w.rows = func(op peer.ReadChanges) peer.Changes { return peer.Changes{End: true, LastSeq: op.Since} }
+	if end := w.wantEnd(Completed, ""); string(end.Result) != `{"no_changes":true}` {
+		t.Errorf("without changes the result is %s", end.Result)
+	}
 }
 
 func TestWithoutBulkGet(t *testing.T) {

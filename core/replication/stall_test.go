@@ -144,6 +144,20 @@ func TestStalledStops(t *testing.T) {
 	}
 }
 
+// TestStalledAndStoodStill: a process that stands still while a stalled run stops ends the run when it is back.
+func TestStalledAndStoodStill(t *testing.T) {
+	w := stalling(t, func(w *world) { w.fill(40) }, peer.ReadChanges{})
+	w.readOnce()
+	w.wait(stallTimeout, peer.ReadChanges{}, peer.Commit{})
+	if !w.run.stopping {
+		t.Fatal("it does not stop")
+	}
+	w.now = w.now.Add(stalledStop + time.Minute)
+	if w.step(Wake{}); w.end == nil || w.end.Trouble.Error != "stalled" {
+		t.Errorf("ended with %v", w.end)
+	}
+}
+
 // TestStalledWithoutCheckpoint: a stalled run whose last checkpoint fails has ended as stalled.
 func TestStalledWithoutCheckpoint(t *testing.T) {
 	w := stalling(t, func(w *world) { w.fill(40) }, peer.ReadChanges{})
@@ -196,6 +210,16 @@ func TestNotStalled(t *testing.T) {
 				t.Errorf("ended with %v", w.end)
 			}
 		})
+	}
+}
+
+// TestNothingAnnouncedIsNoStall: a source that has said that no changes follow keeps the feed open without any.
+func TestNothingAnnouncedIsNoStall(t *testing.T) {
+	w := stalling(t, nil, peer.ReadChanges{})
+	w.run.feed.pending = 0
+	w.wait(10*time.Hour, peer.ReadChanges{})
+	if w.end != nil || w.run.stopping {
+		t.Errorf("ended with %v", w.end)
 	}
 }
 

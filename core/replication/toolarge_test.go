@@ -49,6 +49,11 @@ func TestTooLargeForProxy(t *testing.T) {
 			if got := w.run.info.DocsWritten; got != 19 {
 				t.Fatalf("bulk %v, %q: %d documents written", bulk, word, got)
 			}
+			w.until(20 * time.Minute)
+			w.begin() // its first pass leaves the document alone
+			if w.until(10 * time.Second); w.run.refused.unfinished {
+				t.Fatalf("bulk %v, %q: the checkpoints rely on the list", bulk, word)
+			}
 			w.reply = nil
 			w.until(10 * time.Hour)
 			if got := w.dbs[peer.Target].has("doc3", "1-a"); got != comes || (len(w.list) == 0) != comes {
