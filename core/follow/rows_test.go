@@ -432,3 +432,27 @@ func TestWhatIsNoted(t *testing.T) {
 		}
 	}
 }
+
+// TestDigestOfBodies: what users wrote is the same in whatever order a server sends its members, and says nothing of
+// what servers add.
+func TestDigestOfBodies(t *testing.T) {
+	digest := func(text string) string {
+		_, digest, _, err := split([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return digest
+	}
+	want := digest(`{"source":"a","target":"b","weight":1}`)
+	for text, same := range map[string]bool{
+		`{"weight":1,"target":"b","source":"a"}`:                          true,
+		`{"_id":"d","source":"a","target":"b","owner":"joe","weight":1}`:  true,
+		`{"source":"a","target":"b","weight":1,"_replication_state":"x"}`: true,
+		`{"source":"b","target":"a","weight":1}`:                          false,
+		`{"source":"a","target":"b","weight":1,"continuous":true}`:        false,
+	} {
+		if is := digest(text) == want; is != same {
+			t.Errorf("%s is the same: %t", text, is)
+		}
+	}
+}

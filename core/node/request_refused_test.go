@@ -18,7 +18,8 @@ func TestPageHasWhatWasTold(t *testing.T) {
 	run := n.runOf("r000")
 	n.hold = func(q Request) bool { _, is := q.(HeldRequest); return is }
 	n.step(RunProgress{Run: run})
-	n.step(RunRefused{Run: run, Findings: []replication.Finding{{Refusal: peer.Refusal{ID: "d", Rev: "1-a", Status: 403}}}})
+	refusal := peer.Refusal{ID: "d", Rev: "1-a", Status: 403}
+	n.step(RunRefused{Run: run, Findings: []replication.Finding{{Refusal: refusal}}})
 	n.step(RunReadsRefused{Run: run, ReadRefused: replication.ReadRefused{Limit: 10}})
 	for i := 0; i < len(n.held); i++ {
 		done := n.perform(n.held[i])

@@ -153,26 +153,6 @@ func (p *pipeline) waiting() int {
 	return n
 }
 
-// rowsHeld returns how many bytes the rows of batches take that are not done.
-func (p *pipeline) rowsHeld() int {
-	n := 0
-	for _, b := range p.batches {
-		if b.stage != done {
-			n += b.bytes
-		}
-	}
-	return n
-}
-
-// rowBytes is what a row takes in memory, about: a document may have thousands of leaves.
-func rowBytes(row peer.Change) int {
-	n := 100 + len(row.ID)
-	for _, rev := range row.Revs {
-		n += 50 + len(rev)
-	}
-	return n
-}
-
 // passThrough moves the position that a checkpoint may take over the done batches at the front, up to the
 // first one that is not done: this is where the promise is kept. Of done batches behind that, neighbors are
 // merged into one, so that a single slow batch does not make the list grow without end.
