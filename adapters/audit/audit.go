@@ -3,6 +3,7 @@
 package audit
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"couchrelay/adapters/web"
@@ -64,9 +66,13 @@ func Check(path string) error {
 	return file.Close()
 }
 
-// open opens a file for lines at its end; the file may be one that only other programs can read.
+// open opens a file for lines at its end; the file may be one that only other programs can read. It does not wait for a
+// program that reads a pipe: the service, or the next change of its configuration, would wait with it.
 func open(path string) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|syscall.O_NONBLOCK, 0o600)
+	if errors.Is(err, syscall.ENXIO) {
+		return nil, fmt.Errorf("[audit] file: %s is a pipe that no program reads, and must be a file", path)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("[audit] file: %w", err)
 	}

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bufio"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -133,6 +134,39 @@ func TestFullDisk(t *testing.T) {
 	}
 	if strings.Count(log.String(), "msg=audit_failed") != 1 || strings.Count(log.String(), "msg=audit ") != 3 {
 		t.Errorf("%s", &log)
+	}
+}
+
+// TestPipe: a pipe that nothing reads is refused at once. One that is read gets the lines.
+func TestPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused := make(chan error, 2)
+	l := New(slog.New(slog.DiscardHandler))
+	go func() { refused <- Check(path); refused <- l.Open(path) }()
+	for range 2 {
+		select {
+		case err := <-refused:
+			if err == nil || !strings.Contains(err.Error(), path+" is a pipe that no program reads") {
+				t.Errorf("the error is %v", err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("the audit log waits for a reader")
+		}
+	}
+	reader, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err == nil {
+		err = l.Open(path)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	answer(t, l, "PUT", "/a/b")
+	if line, err := bufio.NewReader(reader).ReadString('\n'); err != nil || !strings.Contains(line, `"doc":"b"`) {
+		t.Errorf("%q, %v", line, err)
 	}
 }
 
