@@ -7,20 +7,24 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 )
 
 // Replace has write make a file's new content, under another name in the same directory. The file gets the content
 // once all of it is on the disk, and only its owner may read it. After an error the file is as it was. Where
-// the path is a link, its target is replaced. A path that is no regular file, such as /dev/stdout, is refused.
+// the path is a link, its target is replaced. A path that is no regular file, such as /dev/stdout, is refused. What
+// processes have left that were killed meanwhile is removed.
 func Replace(path string, write func(io.Writer) error) error {
 	path, err := Target(path)
 	if err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*"+unfinished) // mode 0600
 	if err != nil {
 		return err
 	}
+	removeLeft(path)
 	err = write(file)
 	if err == nil {
 		err = file.Sync()
@@ -34,6 +38,30 @@ func Replace(path string, write func(io.Writer) error) error {
 	}
 	_ = os.Remove(file.Name())
 	return err
+}
+
+// unfinished is how the other names of files end.
+const unfinished = ".unfinished"
+
+// leftAfter is for how long nothing is written into a file under another name once its process was killed.
+const leftAfter = time.Hour
+
+// removeLeft removes files under other names that killed processes have left: each may be as large as the file itself.
+// One that cannot be removed does no harm to the file.
+func removeLeft(path string) {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		ours := strings.HasPrefix(e.Name(), "."+filepath.Base(path)+".") && strings.HasSuffix(e.Name(), unfinished)
+		if !ours || !e.Type().IsRegular() {
+			continue
+		}
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > leftAfter {
+			_ = os.Remove(filepath.Join(filepath.Dir(path), e.Name()))
+		}
+	}
 }
 
 // Target returns the path of the file to which the links at a path lead; without a link that is the path itself. The

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestReplace: a file has the new content and a private mode, or after an error what it had, and nothing lies beside
@@ -45,6 +46,36 @@ func TestReplace(t *testing.T) {
 	has("two")
 	if Replace(filepath.Join(dir, "none", "file"), put("", nil)) == nil {
 		t.Error("a directory that is not there is no error")
+	}
+}
+
+// TestLeftByKilled: what a killed process has left is removed by the next one; what one writes at the moment stays, and
+// so do other files.
+func TestLeftByKilled(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	killed := make(chan string, 1)
+	go func() { // ends as if it were killed
+		_ = Replace(path, func(w io.Writer) error {
+			killed <- w.(*os.File).Name()
+			select {}
+		})
+	}()
+	left, old := <-killed, time.Now().Add(-2*leftAfter)
+	for _, other := range []string{".file.1", ".file2.1" + unfinished, "file.1" + unfinished} {
+		other = filepath.Join(dir, other)
+		if err := errors.Join(os.WriteFile(other, nil, 0o600), os.Chtimes(other, old, old)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []int{5, 4} {
+		if err := Replace(path, func(io.Writer) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if names, err := os.ReadDir(dir); len(names) != want {
+			t.Errorf("there are %v, %v", names, err)
+		}
+		_ = os.Chtimes(left, old, old)
 	}
 }
 
