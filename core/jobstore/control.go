@@ -73,7 +73,7 @@ func (o Operator) runAgain(jobID string, over *Record, reason string) (changed b
 		if err != nil || rep == nil {
 			return false, err
 		}
-		if other, err := o.Store.claimedBy(o.Tx, jobID, over.RepID); err != nil || other != nil {
+		if other, err := rival(o.Store, o.Tx, jobID, over.RepID); err != nil || other != nil {
 			return false, cmp.Or(err, error(Obstacle("another job has replication "+over.RepID)))
 		}
 		rep.Weight, rep.Unknown = over.Weight, over.Unknown // which the replication does not keep

@@ -8,6 +8,7 @@ import (
 
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
 	"couchrelay/core/replication"
 	"couchrelay/core/schedule"
 	"couchrelay/core/spec"
@@ -200,6 +201,50 @@ func TestRequestOfDuplicate(t *testing.T) {
 	}
 	b.put("one", `{"_deleted":true}`, admin)
 	b.do(func(tx kv.Tx) error { _, err := b.s.Replicate(tx, rep, "u", b.now); return err })
+}
+
+// TestRequestBehindDropped: jobs of a deleted database are in no request's way before they are swept, be it a new one
+// or one that is to run again; another document's job that waited behind them has the replication first.
+func TestRequestBehindDropped(t *testing.T) {
+	rep, err := spec.ParseRequest([]byte(simple), spec.DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, others := range map[string]bool{"none waits": false, "another document waits": true} {
+		b := newWaitingBench(t)
+		ask := func() (id string, err error) {
+			return kv.Run(context.Background(), b.db, func(tx kv.Tx) (string, error) {
+				return b.s.Replicate(tx, rep, "u", b.now)
+			})
+		}
+		id, err := ask()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.end(b.accept(), func(h Owned) error { return h.Fail(crash.Trouble, Turn{}) })
+		b.put("one", simple, admin)
+		b.put("two", simple, admin)
+		if running := b.accept(); running.JobID != jobID("one") {
+			t.Fatal(running.JobID)
+		}
+		b.do1(func(tx kv.Tx) error {
+			b.s.Drop(tx, tuple.UUID{1})
+			return b.s.Docs.Delete(tx, "_replicator", tuple.UUID{1})
+		})
+		b.do1(func(tx kv.Tx) error { return b.s.Docs.Create(tx, "_replicator", tuple.UUID{2}, b.now) })
+		if others {
+			b.put("three", simple, admin)
+		}
+		if changed, obstacle := b.retry(id); changed == others {
+			t.Errorf("%s: it runs again: %v, %s", name, changed, obstacle)
+		}
+		again, err := ask()
+		dup, is := errors.AsType[*Duplicate](err)
+		if is != others || is && dup.Other.DocID != "three" || !is && again != id {
+			t.Errorf("%s: %v", name, err)
+		}
+		b.do1(func(tx kv.Tx) error { return errors.Join(b.s.Audit(tx), b.s.Jobs.Audit(tx)) })
+	}
 }
 
 // TestEditKeepsTheReplication: an edit that leaves the replication id as it is does not hand it to a job that waits.

@@ -39,11 +39,33 @@ func (s *Store) Replicate(tx kv.Tx, rep *spec.Replication, user string, now inst
 	}
 	if rep.Filter.Kind != spec.FunctionFilter {
 		id := repid.New(s.Config.Server, rep, "").String()
-		if other, err := s.claimedBy(tx, jobID, id); err != nil || other != nil {
+		if other, err := rival(s, tx, jobID, id); err != nil || other != nil {
 			return "", cmp.Or(err, error(&Duplicate{RepID: id, Other: other}))
 		}
 	}
 	return jobID, s.put(tx, jobID, rec, rep, now)
+}
+
+// maxSwept is how many jobs of deleted databases one request removes at most.
+const maxSwept = 10
+
+// rival is the other job that has a replication for which a request asks; nil if there is none. A job of a deleted
+// database, which no list shows any more, is removed: the request could not wait until a sweep comes to it.
+func rival(s *Store, tx kv.Tx, jobID, repID string) (other *Record, err error) {
+	for range maxSwept {
+		if other, err = s.claimedBy(tx, jobID, repID); err != nil || other == nil || other.Transient() {
+			return other, err
+		}
+		dropped, err := tx.Snapshot().Get(s.Keys.Dropped.Pack(other.Instance)) // each batch of a sweep writes there
+		if err != nil || dropped == nil {
+			return other, err
+		}
+		// Reached: a request is for the replication of a job of a deleted database
+		if err := s.remove(tx, other.Instance+other.DocID); err != nil {
+			return other, err
+		}
+	}
+	return other, nil
 }
 
 // Find looks a job up by a replication id or a job id, as users give them; the id is empty when there is
