@@ -170,7 +170,7 @@ func (db *Database) openChanges(rows []Change, q Query) ([]openChange, error) {
 	if len(ids) == 0 {
 		return opened, nil
 	}
-	records, err := db.records(ids)
+	records, err := someRecords(db, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -178,11 +178,15 @@ func (db *Database) openChanges(rows []Change, q Query) ([]openChange, error) {
 	chunks := 0
 	for i := range opened {
 		o := &opened[i]
-		if len(records) == 0 || records[0].id != o.ID {
+		if len(ids) == 0 || ids[0] != o.ID {
 			continue // the row says enough
 		}
+		if len(records) == 0 {
+			opened = opened[:i] // others are for the next page
+			break
+		}
 		r := records[0]
-		records = records[1:]
+		records, ids = records[1:], ids[1:]
 		o.leaves = r.tree.Leaves()
 		if !q.AllDocs {
 			o.leaves = o.leaves[:1]

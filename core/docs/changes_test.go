@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"couchrelay/core/docs/revtree"
 	"couchrelay/core/kv"
 )
 
@@ -291,6 +292,89 @@ func TestPagesAreBounded(t *testing.T) {
 	}
 	if n := len(must(t, w, func(db *Database) ([]Written, error) { return db.Update(edits) })); n == len(edits) || n < 50 {
 		t.Errorf("%d of %d edits at once", n, len(edits))
+	}
+}
+
+// TestLongHistoriesBoundPages: documents with long histories make short pages, whoever reads them, and no document is
+// missed between two.
+func TestLongHistoriesBoundPages(t *testing.T) {
+	w := newWorld(t)
+	history := strings.Repeat(`,"`+strings.Repeat("x", 255)+`"`, 999)
+	for i := range 15 {
+		w.replicate(t, fmt.Sprintf(`{"_id":"d%02d","_revisions":{"start":1000,"ids":["a"%s]}}`, i, history))
+		w.replicate(t, fmt.Sprintf(`{"_id":"d%02d","_revisions":{"start":2,"ids":["b","b"]}}`, i))
+		w.replicate(t, fmt.Sprintf(`{"_id":"e%02d","_revisions":{"start":1,"ids":["a"]}}`, i))
+	}
+	var all []string
+	for _, c := range w.feed(t, Query{}) {
+		all = append(all, c.ID)
+	}
+	slices.Sort(all)
+	most := readRecords/(999*256) + 1
+	feed := func(q Query) func(db *Database, after string) ([]string, error) {
+		since := Seq{}
+		return func(db *Database, after string) (found []string, err error) {
+			q.Since, q.Limit = since, 99
+			page, err := db.Changes(q)
+			for _, c := range page.Rows {
+				found = append(found, c.ID)
+			}
+			if since = page.Last; page.More != (len(found) > 0 && !strings.HasSuffix(found[len(found)-1], "e14")) {
+				t.Errorf("behind %s there are more: %t", found, page.More)
+			}
+			return found, err
+		}
+	}
+	behind := func(after string) []string {
+		i, _ := slices.BinarySearch(all, after+"\x00")
+		return all[i:]
+	}
+	wanted := func(after string) (list []Wanted) {
+		for _, id := range behind(after) {
+			list = append(list, Wanted{ID: id, Revs: []revtree.Rev{rev("7-z")}})
+		}
+		return list
+	}
+	for name, read := range map[string]func(db *Database, after string) ([]string, error){
+		"list": func(db *Database, after string) (found []string, err error) {
+			rows, _, err := db.List(Listing{Limit: 99, Docs: true, From: &after, After: true})
+			for _, r := range rows {
+				found = append(found, r.Doc.ID)
+			}
+			return found, err
+		},
+		"by id": func(db *Database, after string) (found []string, err error) {
+			rows, err := db.ListIDs(behind(after), Listing{})
+			for _, r := range rows {
+				found = append(found, r.ID)
+			}
+			return found, err
+		},
+		"opened": func(db *Database, after string) ([]string, error) {
+			answers, err := db.OpenRevs(wanted(after), false)
+			return behind(after)[:len(answers)], err
+		},
+		"compared": func(db *Database, after string) ([]string, error) {
+			diffs, n, err := db.Diff(wanted(after))
+			if len(diffs) != n {
+				t.Errorf("%d documents of %d lack a revision", len(diffs), n)
+			}
+			return behind(after)[:n], err
+		},
+		"feed of conflicts": feed(Query{AllDocs: true}), "feed with documents": feed(Query{Docs: true}),
+	} {
+		var found []string
+		for last := ""; len(found) < len(all); last = found[len(found)-1] {
+			some := must(t, w, func(db *Database) ([]string, error) { return read(db, last) })
+			long := slices.DeleteFunc(slices.Clone(some), func(id string) bool { return id[0] != 'd' })
+			if len(some) == 0 || len(long) > most {
+				t.Fatalf("%s: at once %s, want up to %d", name, some, most)
+			}
+			found = append(found, some...)
+		}
+		if slices.Sort(found); !slices.Equal(found, all) {
+			t.Errorf("%s: %s", name, found)
+		}
 	}
 }
 

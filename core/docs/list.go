@@ -129,10 +129,11 @@ func (db *Database) listDocs(rows []Listed, conflicts bool) ([]Listed, error) {
 	for i := range rows {
 		ids[i] = rows[i].ID
 	}
-	records, err := db.records(ids)
+	records, err := someRecords(db, ids)
 	if err != nil {
 		return nil, err
 	}
+	rows = rows[:len(records)]
 	var want []leafOf
 	chunks := 0
 	for i, r := range records {
@@ -155,7 +156,7 @@ func (db *Database) listDocs(rows []Listed, conflicts bool) ([]Listed, error) {
 // least the first. A document that never existed has no revision. Of the listing counts what is to be read.
 func (db *Database) ListIDs(ids []string, l Listing) ([]Listed, error) {
 	ids = ids[:min(len(ids), scanDocs)]
-	records, err := db.records(ids)
+	records, err := someRecords(db, ids)
 	if err != nil {
 		return nil, err
 	}

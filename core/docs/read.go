@@ -170,7 +170,7 @@ func (db *Database) OpenRevs(wanted []Wanted, latest bool) ([][]Opened, error) {
 	for i, w := range wanted {
 		ids[i] = w.ID
 	}
-	records, err := db.records(ids)
+	records, err := someRecords(db, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +242,7 @@ func (db *Database) Diff(wanted []Wanted) (diffs []Diff, compared int, err error
 	for i, w := range wanted {
 		ids[i] = w.ID
 	}
-	records, err := db.records(ids)
+	records, err := someRecords(db, ids)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -251,5 +251,5 @@ func (db *Database) Diff(wanted []Wanted) (diffs []Diff, compared int, err error
 			diffs = append(diffs, Diff{r.id, missing, r.tree.PossibleAncestors(missing)})
 		}
 	}
-	return diffs, len(wanted), nil
+	return diffs, len(records), nil
 }

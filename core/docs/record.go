@@ -3,6 +3,7 @@ package docs
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"math"
 
 	"couchrelay/core/docs/revtree"
 )
@@ -117,8 +118,22 @@ func (r *record) status() (alive, known bool) {
 	return known && !winner.Deleted, known
 }
 
+// readRecords is about how many bytes of records are read in one transaction, as long as others can follow. In memory
+// they take several times that.
+const readRecords = 2_000_000
+
 // records reads the records of ids, in their order.
 func (db *Database) records(ids []string) ([]*record, error) {
+	return firstRecords(db, ids, math.MaxInt)
+}
+
+// someRecords reads the records of as many ids as one transaction should read, at least of the first.
+func someRecords(db *Database, ids []string) ([]*record, error) {
+	return firstRecords(db, ids, readRecords)
+}
+
+// firstRecords reads records until they have so many bytes.
+func firstRecords(db *Database, ids []string, bytes int) ([]*record, error) {
 	keys := make([][]byte, len(ids))
 	for i, id := range ids {
 		if len(id) > maxIDSize {
@@ -130,15 +145,20 @@ func (db *Database) records(ids []string) ([]*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	records := make([]*record, len(ids))
+	records := make([]*record, 0, len(ids))
 	for i, first := range values {
+		if bytes <= 0 {
+			break
+		}
 		value, chunks, err := joinSplit(db.tx, keys[i], first)
 		if err != nil {
 			return nil, err
 		}
-		if records[i], err = db.recordOf(ids[i], value, chunks); err != nil {
+		r, err := db.recordOf(ids[i], value, chunks)
+		if err != nil {
 			return nil, err
 		}
+		records, bytes = append(records, r), bytes-len(value)
 	}
 	return records, nil
 }
