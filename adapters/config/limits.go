@@ -77,8 +77,8 @@ var documentKeys = config.Section[Config]{
 var limitKeys = config.Section[Config]{
 	{
 		Name: "max_body_memory",
-		Says: "The most bytes of requests' bodies in memory at a time; " +
-			"requests beyond that are answered 503, and 413 if they need more alone.",
+		Says: "The most bytes of requests' bodies in memory at a time, and of documents for answers as many again; " +
+			"requests beyond that are answered 503, and bodies 413 if they need more alone.",
 		Kind: config.Integer(func(c *Config) *int { return &c.Limits.Memory }, 1<<20, huge),
 	},
 	{

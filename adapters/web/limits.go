@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"sync/atomic"
@@ -15,7 +16,7 @@ type Limits struct {
 	Document   int64 // bytes of one document without attachments; 8,000,000
 	Attachment int64 // stored bytes of one attachment; 1 GiB
 	Depth      int   // of JSON; 1000
-	Memory     int64 // bytes of all bodies that are in memory; 512 MiB
+	Memory     int64 // bytes of all bodies that are in memory, and of documents for answers; 512 MiB each
 }
 
 // orDefault returns limits without a 0.
@@ -35,12 +36,23 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// budget is the memory of a router for bodies.
-type budget struct{ taken atomic.Int64 }
+// budget is the memory of a router for bodies, and for answers.
+type budget struct {
+	taken, answers atomic.Int64
+	reading        chan struct{} // has one for each request that reads for its answer
+}
+
+// maxReading is how many requests read for their answers at a time. One reads a few megabytes, of a document with large
+// conflicts up to 90.
+const maxReading = 8
+
+func newBudget() *budget { return &budget{reading: make(chan struct{}, maxReading)} }
 
 var (
 	errBusy = &Error{http.StatusServiceUnavailable, "service_unavailable",
 		"the bodies of other requests take all the memory that there is for bodies ([limits] max_body_memory)"}
+	errManyAnswers = &Error{http.StatusServiceUnavailable, "service_unavailable",
+		"the answers to other requests take all the memory that there is for answers ([limits] max_body_memory)"}
 	// errNeverFits answers a body that would be too large at any time.
 	errNeverFits = tooLarge("what the body is made into takes more than all the memory that there is for bodies " +
 		"([limits] max_body_memory)")
@@ -93,6 +105,43 @@ func (q *Request) HoldValues(n int64) error {
 	more := max(0, perValue*n-q.parsed)
 	q.parsed += more
 	return q.Hold(more)
+}
+
+// freeAnswer is up to how many bytes a part of an answer does not count, so that large ones that clients do not take
+// are not in the way of most others.
+const freeAnswer = 1 << 20
+
+// Carry reads a part of the answer, in the place of the part before, and takes memory for it, as long as there is
+// some: clients may take their time. An answer that is alone always has enough. read returns how much it is, which is
+// not known before; so there are few that read at a time.
+func (q *Request) Carry(read func() (int64, error)) error {
+	q.drop()
+	wait, cancel := context.WithTimeoutCause(q.Context(), Patience, errSlow)
+	defer cancel()
+	select {
+	case q.budget.reading <- struct{}{}:
+		defer func() { <-q.budget.reading }()
+	case <-wait.Done():
+		return context.Cause(wait)
+	}
+	bytes, err := read()
+	if err != nil || bytes <= freeAnswer {
+		return err
+	}
+	if all := q.budget.answers.Add(bytes); all > q.Limits.Memory && all > bytes {
+		q.budget.answers.Add(-bytes)
+		return errManyAnswers
+	}
+	q.carried = bytes
+	return nil
+}
+
+// drop gives the memory of the part back that was sent.
+func (q *Request) drop() {
+	if q.budget != nil {
+		q.budget.answers.Add(-q.carried)
+	}
+	q.carried = 0
 }
 
 // Release gives the memory of the body back. It is called when nothing of the body is in use any more, which may be

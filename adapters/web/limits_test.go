@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,7 +9,10 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"couchrelay/core/kv"
 )
 
 // endless is a body that never ends, and counts what was read of it.
@@ -101,6 +105,62 @@ func TestBodyThatIsLate(t *testing.T) {
 	if err := ReadError(fmt.Errorf("read: %w", os.ErrDeadlineExceeded)); !errors.Is(err, errBodyLate) {
 		t.Error(err)
 	}
+}
+
+// TestCarry: of an answer the part counts that is being sent, if it is large. One that is alone always has room.
+func TestCarry(t *testing.T) {
+	all, hr := newBudget(), httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
+	a := &Request{Request: hr, budget: all, Limits: Limits{Memory: 100 << 20}}
+	b := &Request{Request: hr, budget: all, Limits: Limits{Memory: 100 << 20}}
+	odd := errors.New("odd")
+	for i, c := range []struct {
+		q           *Request
+		size        int64
+		fails, want error
+		left        int64
+	}{
+		{a, 60, nil, nil, 60}, {b, 40, nil, nil, 100}, {b, 41, nil, errManyAnswers, 60}, {b, 10, nil, nil, 70},
+		{a, 90, nil, nil, 100}, {a, 5, odd, odd, 10}, {b, 0, nil, nil, 0}, {a, 1000, nil, nil, 1000},
+		{b, 2, nil, errManyAnswers, 1000}, {b, 1, nil, nil, 1000}, {a, 0, nil, nil, 0},
+	} {
+		err := c.q.Carry(func() (int64, error) { return c.size << 20, c.fails })
+		if left := all.answers.Load() >> 20; !errors.Is(err, c.want) || err != nil && c.want == nil || left != c.left ||
+			len(all.reading) > 0 {
+			t.Errorf("%d: %v, %d MiB", i, err, left)
+		}
+	}
+}
+
+// TestFewRead: no more than some requests read for their answers at a time, and none waits for longer than its client,
+// or than for the store.
+func TestFewRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all, goOn := newBudget(), make(chan struct{})
+		carry := func(ctx context.Context, read func()) error {
+			hr := httptest.NewRequestWithContext(ctx, "GET", "/", nil)
+			return (&Request{Request: hr, budget: all}).Carry(func() (int64, error) {
+				read()
+				return 0, nil
+			})
+		}
+		never := func() { t.Error("one more reads") }
+		for range maxReading {
+			go func() { _ = carry(t.Context(), func() { <-goOn }) }()
+		}
+		synctest.Wait()
+		ctx, leave := context.WithTimeout(t.Context(), time.Second)
+		defer leave()
+		if err := carry(ctx, never); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the client goes: %v", err)
+		}
+		if err := carry(t.Context(), never); !errors.Is(err, kv.ErrUnavailable) {
+			t.Errorf("the store is slow: %v", err)
+		}
+		close(goOn)
+		if err := carry(t.Context(), func() {}); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestHoldParsed: the largest text that is parsed counts, until it is given back.

@@ -40,12 +40,18 @@ type Request struct {
 	access  Access // of the route
 	params  []param
 	budget  *budget
-	held    int64 // of the budget
-	parsed  int64 // of that, for the values of the largest text
+	memory  // of the budget
 	notes   []slog.Attr
 	status  int  // of the answer, once its status line is written
 	changes bool // the route changes something
 	sent    bool // a transaction that may change something came as far as its commit
+}
+
+// memory is what a request has taken of a budget.
+type memory struct {
+	held    int64
+	parsed  int64 // of held, for the values of the largest text
+	carried int64 // of what there is for answers
 }
 
 // StillMay asks again whether the client may use what the path names. Answers that last ask it before they go on, since

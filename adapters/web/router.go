@@ -50,7 +50,7 @@ type Router struct {
 
 	guard     Access
 	endpoints []*endpoint
-	bodies    budget
+	bodies    *budget
 }
 
 // endpoint is a path with its routes by method.
@@ -64,7 +64,7 @@ type endpoint struct {
 // NewRouter returns a server of routes. The path that comes first wins when several match. The guard, if
 // there is one, is asked before all else.
 func NewRouter(guard Access, routes []Route) *Router {
-	r := &Router{guard: guard}
+	r := &Router{guard: guard, bodies: newBudget()}
 	byPath := map[string]*endpoint{}
 	for _, route := range routes {
 		e := byPath[route.Path]
@@ -87,11 +87,12 @@ func NewRouter(guard Access, routes []Route) *Router {
 // ServeHTTP answers a request.
 func (r *Router) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	h := w.Header()
-	q := &Request{Request: hr, W: w, ID: requestID(), budget: &r.bodies}
+	q := &Request{Request: hr, W: w, ID: requestID(), budget: r.bodies}
 	if r.Limits != nil {
 		q.Limits = r.Limits()
 	}
 	q.Limits = q.Limits.orDefault()
+	defer q.drop()
 	defer q.Release()
 	h.Set("Server", "couchrelay")
 	h.Set("X-Couch-Request-ID", q.ID)

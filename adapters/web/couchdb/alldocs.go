@@ -37,7 +37,6 @@ func listOf(of namespace) func(*request) error {
 		if err := l.count(); err != nil {
 			return err
 		}
-		q.Begin(http.StatusOK, "application/json")
 		return l.run("\n")
 	}
 }
@@ -102,7 +101,10 @@ func readQueries(q *request, of namespace) (list []*lister, err error) {
 				return err
 			}
 			l, err := newLister(&each, of)
-			list = append(list, l)
+			if err == nil {
+				l.request = q
+				list = append(list, l)
+			}
 			return err
 		})
 	})
@@ -292,7 +294,15 @@ func (l *lister) run(end string) error {
 	if begin == ",\r\n" {
 		begin = ""
 	}
-	_, err := io.WriteString(l.W, begin+"\n]}"+end)
+	return l.write(begin + "\n]}" + end)
+}
+
+// write begins the answer if it has not begun, and goes on with it.
+func (l *lister) write(text string) error {
+	if !l.Began() {
+		l.Begin(http.StatusOK, "application/json")
+	}
+	_, err := io.WriteString(l.W, text)
 	return err
 }
 
@@ -327,7 +337,7 @@ func (l *lister) page(limit int64, withDocs bool) (rows []docs.Listed, more bool
 	ask := l.Listing
 	ask.Limit, ask.Docs = int(min(limit, 1<<20)), withDocs
 	rest := ask
-	rows, err = do(l.request, func(_ kv.Tx, db *docs.Database) (rows []docs.Listed, err error) {
+	rows, err = carry(l.request, sizeOfListed, func(_ kv.Tx, db *docs.Database) (rows []docs.Listed, err error) {
 		if l.of == locals {
 			rows, rest, more, err = docs.Locals(db, ask)
 		} else {
@@ -352,7 +362,7 @@ func (l *lister) byID() error {
 		ids[i] = idOf(key)
 	}
 	for len(ids) > 0 {
-		rows, err := do(l.request, func(_ kv.Tx, db *docs.Database) ([]docs.Listed, error) {
+		rows, err := carry(l.request, sizeOfListed, func(_ kv.Tx, db *docs.Database) ([]docs.Listed, error) {
 			if l.of == locals {
 				return docs.LocalsByID(db, ids)
 			}
@@ -380,7 +390,7 @@ func (l *lister) byID() error {
 }
 
 func (l *lister) raw(row []byte) error {
-	_, err := io.WriteString(l.W, l.separator+string(row))
+	err := l.write(l.separator + string(row))
 	l.separator = ",\r\n"
 	return err
 }

@@ -231,15 +231,12 @@ func (q *request) diff(before, after string, tell func(docs.Diff) any) error {
 	if err != nil {
 		return err
 	}
-	type page struct {
-		diffs []docs.Diff
-		n     int
-	}
 	separator := before + "{"
 	for first := true; first || len(wanted) > 0; first = false { // an empty request fails too without the database
-		p, err := do(q, func(_ kv.Tx, db *docs.Database) (page, error) {
-			diffs, n, err := db.Diff(wanted)
-			return page{diffs, n}, err
+		compared := 0
+		diffs, err := carry(q, sizeOfDiff, func(_ kv.Tx, db *docs.Database) (diffs []docs.Diff, err error) {
+			diffs, compared, err = db.Diff(wanted)
+			return diffs, err
 		})
 		if err != nil {
 			return err
@@ -247,14 +244,14 @@ func (q *request) diff(before, after string, tell func(docs.Diff) any) error {
 		if !q.Began() {
 			q.Begin(http.StatusOK, "application/json")
 		}
-		for _, d := range p.diffs {
+		for _, d := range diffs {
 			member := append(append(encode(d.ID), ':'), encode(tell(d))...)
 			if _, err := io.WriteString(q.W, separator+string(member)); err != nil {
 				return err
 			}
 			separator = ","
 		}
-		wanted = wanted[p.n:]
+		wanted = wanted[compared:]
 	}
 	if separator == "," {
 		separator = ""
@@ -387,7 +384,7 @@ func (q *request) sendBulk(wanted []bulkWanted) error {
 				plain[i] = w.Wanted
 			}
 		}
-		answers, err := do(q, func(_ kv.Tx, db *docs.Database) ([][]docs.Opened, error) {
+		answers, err := carry(q, sizeOfOpened, func(_ kv.Tx, db *docs.Database) ([][]docs.Opened, error) {
 			return db.OpenRevs(plain, q.flag("latest"))
 		})
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"couchrelay/adapters/web"
@@ -133,6 +134,59 @@ func TestManyRevisions(t *testing.T) {
 		answer := s.Ask("POST /db/" + path + " " + body)
 		if n, err := io.Copy(io.Discard, answer.Body); answer.StatusCode != 200 || n < 10_000 || err != nil {
 			t.Errorf("%s: %d with %d bytes, %v", path, answer.StatusCode, n, err)
+		}
+	}
+}
+
+// stuck is a client that takes nothing of an answer until it is let go.
+type stuck struct {
+	http.ResponseWriter
+	begun, goOn chan struct{}
+	once        sync.Once
+}
+
+func (s *stuck) Write(text []byte) (int, error) {
+	s.once.Do(func() { close(s.begun) })
+	<-s.goOn
+	return len(text), nil
+}
+
+// TestSlowClients: documents that are read for answers count as memory until the clients have taken them.
+func TestSlowClients(t *testing.T) {
+	s := newSite(t, func(o *Options) { o.Limits.Memory = 5 << 20 })
+	for i := range 3 {
+		s.Want(fmt.Sprintf(`POST /db/_bulk_docs {"new_edits":false,"docs":[{"_id":"a","_rev":"1-%d","x":"%s"}]}`, i,
+			strings.Repeat("x", 1_000_000)), 201, "[]")
+	}
+	many := fmt.Sprintf(`{"docs":[%s{"id":"a"}]}`, strings.Repeat(`{"id":"a"},`, 3))
+	for _, request := range []string{
+		"GET /db/a?open_revs=all", "POST /db/_bulk_get " + many,
+		`POST /db/_all_docs?include_docs=true {"keys":["a","a","a"]}`,
+	} {
+		method, rest, _ := strings.Cut(request, " ")
+		path, body, _ := strings.Cut(rest, " ")
+		ask := func(w http.ResponseWriter) {
+			q := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+			q.Header.Set("Content-Type", "application/json")
+			q.Header.Set("Accept", "application/json")
+			s.Config.Handler.ServeHTTP(w, q)
+		}
+		first := &stuck{begun: make(chan struct{}), goOn: make(chan struct{})}
+		first.ResponseWriter = httptest.NewRecorder()
+		var done sync.WaitGroup
+		done.Go(func() { ask(first) })
+		<-first.begun
+		w := httptest.NewRecorder()
+		ask(w)
+		if w.Code != 503 || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "answers") {
+			t.Errorf("%s: %d %v %.100s", request, w.Code, w.Header(), w.Body)
+		}
+		s.Want("GET /db/_local_docs", 200, `{"total_rows":null,"offset":null,"rows":[`+"\n\n]}")
+		close(first.goOn)
+		done.Wait()
+		w = httptest.NewRecorder()
+		if ask(w); w.Code != 200 {
+			t.Errorf("%s: %d after the first client has its answer", request, w.Code)
 		}
 	}
 }

@@ -25,7 +25,11 @@ func (q *request) getDocument() error {
 	if err != nil {
 		return err
 	}
-	d, err := do(q, func(_ kv.Tx, db *docs.Database) (*docs.Document, error) { return db.Read(q.id, want) })
+	var d *docs.Document
+	_, err = carry(q, sizeOfDocument, func(_ kv.Tx, db *docs.Database) (_ []*docs.Document, err error) {
+		d, err = db.Read(q.id, want)
+		return []*docs.Document{d}, err
+	})
 	if err == nil {
 		d, err = q.view(q, d)
 	}

@@ -90,23 +90,28 @@ func (f *feed) read() (feedPage, error) {
 	if f.choose != nil {
 		query.Limit = 1 << 20 // the function may select few of them
 	}
-	return do(f.request, func(_ kv.Tx, db *docs.Database) (p feedPage, err error) {
-		p.instance = db.Instance
+	var p feedPage
+	_, err := carry(f.request, sizeOfChange, func(_ kv.Tx, db *docs.Database) (_ []docs.Change, err error) {
+		p = feedPage{instance: db.Instance}
 		if p.Page, err = db.Changes(query); err != nil {
-			return p, err
+			return nil, err
 		}
 		if !f.Began() {
 			info, err := db.Info()
 			if err != nil {
-				return p, err
+				return nil, err
 			}
 			p.end = info.UpdateSeq
 		}
 		if !p.More && len(p.Rows) == 0 && f.waits() {
 			p.watch = db.Watch()
 		}
-		return p, nil
+		return p.Rows, nil
 	})
+	if err != nil {
+		return feedPage{}, err
+	}
+	return p, nil
 }
 
 // cut leaves of a page what a function selects, and as many rows as may be sent.

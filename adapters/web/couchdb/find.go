@@ -39,7 +39,7 @@ func find(q *request) error {
 	l, more := s.listing(), true
 	for more && !s.bounds.None {
 		var rows []docs.Listed
-		rows, err := do(q, func(_ kv.Tx, db *docs.Database) (rows []docs.Listed, err error) {
+		rows, err := carry(q, sizeOfListed, func(_ kv.Tx, db *docs.Database) (rows []docs.Listed, err error) {
 			rows, more, err = db.List(l)
 			return rows, err
 		})

@@ -24,7 +24,7 @@ func (q *request) openRevs() error {
 	if err != nil {
 		return err
 	}
-	answers, err := do(q, func(_ kv.Tx, db *docs.Database) ([][]docs.Opened, error) {
+	answers, err := carry(q, sizeOfOpened, func(_ kv.Tx, db *docs.Database) ([][]docs.Opened, error) {
 		return db.OpenRevs([]docs.Wanted{wanted}, q.flag("latest"))
 	})
 	if err != nil {

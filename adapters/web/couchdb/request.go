@@ -114,6 +114,46 @@ func doAt[T any](q *request, o kv.Options, fn func(tx kv.Tx, db *docs.Database) 
 	})
 }
 
+// carry reads rows with documents, which count as memory until they are sent.
+func carry[T any](
+	q *request, size func(T) int64, fn func(tx kv.Tx, db *docs.Database) ([]T, error),
+) (rows []T, err error) {
+	err = q.Carry(func() (sum int64, err error) {
+		rows, err = do(q, fn)
+		for _, row := range rows {
+			sum += size(row)
+		}
+		return sum, err
+	})
+	return rows, err
+}
+
+func sizeOfDocument(d *docs.Document) int64 {
+	if d == nil {
+		return 0
+	}
+	return int64(len(d.Body)) + perRevision*int64(len(d.Ancestors)) + perAttachment*int64(len(d.Attachments))
+}
+
+func sizeOfListed(r docs.Listed) int64 { return sizeOfDocument(r.Doc) }
+
+func sizeOfChange(c docs.Change) int64 {
+	size := sizeOfDocument(c.Doc)
+	for _, d := range c.Leaves {
+		size += sizeOfDocument(d)
+	}
+	return size
+}
+
+func sizeOfDiff(d docs.Diff) int64 { return perRevision * int64(len(d.Missing)+len(d.Ancestors)) }
+
+func sizeOfOpened(answer []docs.Opened) (size int64) {
+	for _, o := range answer {
+		size += sizeOfDocument(o.Doc)
+	}
+	return size
+}
+
 // update writes edits, in as many transactions as it takes.
 func (q *request) update(edits []docs.Edit) ([]docs.Written, error) {
 	if q.Prepare != nil {
