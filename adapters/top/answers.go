@@ -90,7 +90,7 @@ type figures struct {
 	store    bool
 }
 
-// readFigures reads an answer of /_node/_local/_stats/couchrelay with, beside it, the one of couch_replicator.
+// readFigures reads the statistics of a node. Those of a CouchDB tell nothing that is known.
 func readFigures(raw []byte) (f figures, err error) {
 	var all struct {
 		Relay tree `json:"couchrelay"`
@@ -100,6 +100,9 @@ func readFigures(raw []byte) (f figures, err error) {
 		return f, err
 	}
 	r := all.Relay
+	if len(r.below) == 0 {
+		return f, nil
+	}
 	f = figures{
 		known: true, slots: int64(r.at("slots").sum()), used: int64(r.at("slots_used").sum()),
 		holds: int64(r.at("holds").sum()), store: r.at("store_up").sum() != 0,

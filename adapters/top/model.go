@@ -111,6 +111,8 @@ type known struct {
 	figures  figures
 	rates    series
 	nodes    []Node
+	by       string // the node that answered
+	fronted  bool   // _local is a CouchDB's, which has this service before it
 	table    rows
 	of       Filter // of table
 	progress map[string]series
@@ -172,7 +174,11 @@ func (m *Model) requests() []Request {
 	get := func(what, path string, query url.Values) Request {
 		return Request{What: what, Method: "GET", Path: path, Query: query}
 	}
-	list := []Request{get("figures", "/_node/_local/_stats", nil), get("nodes", "/_scheduler/nodes", nil)}
+	node := "_local" // any one, behind a balancer
+	if m.fronted && m.by != "" {
+		node = url.PathEscape(m.by)
+	}
+	list := []Request{get("figures", "/_node/"+node+"/_stats", nil), get("nodes", "/_scheduler/nodes", nil)}
 	switch m.page {
 	case jobPage:
 		return append(list, get("job", m.detail.path(), nil), get("explain", m.detail.path()+"/explain", nil))

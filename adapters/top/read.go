@@ -87,13 +87,20 @@ func (m *Model) read(a Answer, now time.Time) {
 	switch a.What {
 	case "figures":
 		var f figures
-		if f, err = readFigures(a.Raw); err == nil {
+		switch f, err = readFigures(a.Raw); {
+		case err == nil && f.known:
 			m.figures, m.rates = f, m.rates.add(now, f.counters)
+		case err == nil:
+			m.fronted, m.figures, m.rates = true, figures{}, nil
+			m.limits[a.What] = "those of the CouchDB that answers here"
 		}
 	case "nodes":
-		var v struct{ Nodes []Node }
+		var v struct {
+			Nodes []Node
+			By    string `json:"answered_by"`
+		}
 		if err = json.Unmarshal(a.Raw, &v); err == nil {
-			m.nodes = v.Nodes
+			m.nodes, m.by = v.Nodes, v.By
 		}
 	case "rows":
 		err = m.readRows(a.Raw, now)

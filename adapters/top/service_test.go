@@ -18,6 +18,7 @@ type service struct {
 	docs   float64 // written since the start
 	uptime float64
 	down   string // why there is no answer
+	front  bool   // a CouchDB answers for _local
 	asked  []string
 	round  *Round // under way
 	ended  string // "quit" or "suspend"
@@ -99,14 +100,17 @@ func (s *service) answerTo(r Request) Answer {
 	}
 	var v any
 	switch {
-	case r.Path == "/_node/_local/_stats":
+	case r.Path == "/_node/_local/_stats" && s.front:
+		v = json.RawMessage(`{"couchdb":{"httpd":{}},
+"couch_replicator":{"jobs":{"starts":{"value":7,"type":"counter"}}}}`)
+	case r.Path == "/_node/_local/_stats", r.Path == "/_node/relay1/_stats" && s.front:
 		v = s.figures()
 	case r.Path == "/_scheduler/nodes":
 		v = json.RawMessage(`{"nodes":[
 {"name":"relay1","version":"1.2.0","status":"up","running":480,"max_jobs":500,"roles":["api_frontend","replication"],
  "last_seen":"2026-01-31T07:59:59Z","start_time":"2026-01-30T08:00:00Z"},
 {"name":"relay2","version":"1.2.0","status":"lost","running":0,"max_jobs":500,"roles":["replication"],
- "last_seen":"2026-01-31T07:50:00Z","start_time":"2026-01-30T08:00:00Z"}]}`)
+ "last_seen":"2026-01-31T07:50:00Z","start_time":"2026-01-30T08:00:00Z"}],"answered_by":"relay1"}`)
 	case r.Path == "/_scheduler/holds":
 		v = json.RawMessage(`{"holds":[{"id":"server:db1","jobs":12000,"reason":"disks","by":null,
 "at":"2026-01-31T07:00:00Z"}]}`)

@@ -116,6 +116,19 @@ func TestOutage(t *testing.T) {
 	}
 }
 
+// TestFront: before a CouchDB, whose statistics those of _local are, the node is asked by its name.
+func TestFront(t *testing.T) {
+	s := newService(t)
+	s.front = true
+	s.after(2 * time.Second)
+	s.sees("figures: those of the CouchDB that answers here")
+	if picture := s.view(120, 30); strings.Contains(picture, "the store does not answer") {
+		t.Error(picture)
+	}
+	s.after(2 * time.Second)
+	s.sees("running 480 of max_jobs 1,000", "crashing 12")
+}
+
 // TestPages: a page of rows is all that is asked for, of 1,000,000 as of 3.
 func TestPages(t *testing.T) {
 	s := newService(t)
