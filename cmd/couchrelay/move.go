@@ -54,6 +54,7 @@ type move struct {
 	TakeOver bool   `help:"Stop the replications where they run, and start them where they are copied to."`
 
 	couch remote
+	node  string // the path of the service's node
 	out   io.Writer
 	// stopped is whether the CouchDB's replicator runs no jobs, since its max_jobs is 0. Then an import holds no
 	// jobs here: no other side runs them.
@@ -107,8 +108,14 @@ func (m *move) say(format string, args ...any) {
 
 // sameUUID demands that both servers compute the same replication ids: else all would be copied again.
 func (m *move) sameUUID(in bool) error {
-	var couch, here struct{ UUID string }
+	var couch, here struct {
+		UUID   string
+		Vendor struct{ Name string }
+	}
 	err := errors.Join(m.couch.into("GET", "/", nil, nil, &couch), m.remote.into("GET", "/", nil, nil, &here))
+	if m.node = "/_node/_local"; err == nil && here.Vendor.Name != "couchrelay" {
+		m.node, here.UUID, err = behindFront(&m.remote)
+	}
 	switch {
 	case err != nil:
 		return err
@@ -121,12 +128,25 @@ func (m *move) sameUUID(in bool) error {
 		m.say("[couchdb] uuid = %s (here %s), and a restart", couch.UUID, here.UUID)
 		return nil
 	}
-	if err := m.remote.into("PUT", "/_node/_local/_config/couchdb/uuid", nil, couch.UUID, nil); err != nil {
+	if err := m.remote.into("PUT", m.node+"/_config/couchdb/uuid", nil, couch.UUID, nil); err != nil {
 		return fmt.Errorf("set [couchdb] uuid = %s, that of the CouchDB, in the configuration and restart the "+
 			"service; setting it by request failed: %w", couch.UUID, err)
 	}
 	return fmt.Errorf("the service has the uuid of the CouchDB, %s, in its configuration now: restart it, and "+
 		"run the same command again", couch.UUID)
+}
+
+// behindFront finds the path of a service's node, and the uuid that it has, where a CouchDB answers for _local.
+func behindFront(service *remote) (node, uuid string, err error) {
+	var nodes struct {
+		By string `json:"answered_by"`
+	}
+	if err := service.into("GET", "/_scheduler/nodes", nil, nil, &nodes); err != nil {
+		return "", "", err
+	}
+	node = "/_node/" + url.PathEscape(nodes.By)
+	err = service.into("GET", node+"/_config/couchdb/uuid", nil, nil, &uuid)
+	return node, uuid, err
 }
 
 // importAll copies a CouchDB's replications behind holds, which it lifts if it is to take over.

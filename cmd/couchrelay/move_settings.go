@@ -22,10 +22,11 @@ var settingsOfScheduler = []string{
 func (m *move) settings() error {
 	for _, section := range []string{"replicator", "replicator.shares"} {
 		theirs, ours := map[string]string{}, map[string]string{}
-		path := "/_node/_local/_config/" + section
-		if err := m.couch.into("GET", path, nil, nil, &theirs); err != nil && !isMissing(err) {
+		path := "/_config/" + section
+		if err := m.couch.into("GET", "/_node/_local"+path, nil, nil, &theirs); err != nil && !isMissing(err) {
 			return err
 		}
+		path = m.node + path
 		if err := m.remote.into("GET", path, nil, nil, &ours); err != nil && !isMissing(err) {
 			return err
 		}

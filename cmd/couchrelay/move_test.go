@@ -129,6 +129,49 @@ func TestImportAndExport(t *testing.T) {
 	}
 }
 
+// TestImportThroughFront: where a CouchDB answers for _local, the uuid and the settings are those of the service behind
+// the same address.
+func TestImportThroughFront(t *testing.T) {
+	t.Parallel()
+	couch, r := newRig(t), newRig(t)
+	couch.restartAs("0123456789abcdef")
+	r.restartAs("fedcba9876543210")
+	couch.want(200, "PUT", "_node/_local/_config/replicator/max_churn", `"7"`)
+	through := func() (string, error) {
+		here, err := url.Parse(r.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		there, err := url.Parse(couch.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			switch {
+			case q.URL.Path == "/":
+				fmt.Fprint(w, `{"uuid":"0123456789abcdef","vendor":{"name":"The Apache Software Foundation"}}`)
+			case strings.HasPrefix(q.URL.Path, "/_node/_local"):
+				httputil.NewSingleHostReverseProxy(there).ServeHTTP(w, q)
+			default:
+				httputil.NewSingleHostReverseProxy(here).ServeHTTP(w, q)
+			}
+		}))
+		defer front.Close()
+		return r.shift(couch, true, func(m *move) {
+			m.DryRun, m.Server = true, strings.Replace(front.URL, "://", "://adm:pass@", 1)
+		})
+	}
+	said, err := through()
+	if err != nil || !strings.Contains(said, "uuid = 0123456789abcdef (here fedcba9876543210)") ||
+		!strings.Contains(said, "max_churn = 7") {
+		t.Errorf("with another uuid: %v\n%s", err, said)
+	}
+	r.restartAs("0123456789abcdef")
+	if said, err := through(); err != nil || strings.Contains(said, "uuid") {
+		t.Errorf("with the same uuid: %v\n%s", err, said)
+	}
+}
+
 func TestSameSetting(t *testing.T) {
 	for _, c := range []struct {
 		theirs, ours string
