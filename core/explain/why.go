@@ -2,6 +2,7 @@ package explain
 
 import (
 	"cmp"
+	"math"
 	"time"
 
 	"couchrelay/core/jobs"
@@ -85,7 +86,8 @@ func (x *explaining) estimate() {
 		interval := cmp.Or(x.order.Periods.Rotation, x.order.Forgetting.Interval)
 		giveWay := schedule.Churn(x.asking.MaxChurn*x.Slots.Nodes, x.Slots.MaxJobs, interval, x.asking.MinRun)
 		rounds := (p.Ahead - x.Slots.Free) / giveWay
-		wait := time.Duration(rounds+1) * max(interval, x.asking.MinRun/time.Duration(x.Slots.MaxJobs))
+		round := max(interval, x.asking.MinRun/time.Duration(x.Slots.MaxJobs), 1)
+		wait := round * min(time.Duration(rounds+1), math.MaxInt64/round) // settings may mean for ever
 		x.Wait = &wait
 	}
 }

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -104,6 +105,18 @@ func TestEstimates(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+	const year = 365 * 24 * time.Hour
+	for _, settings := range [][2]time.Duration{{year, 0}, {time.Minute, math.MaxInt64}} { // meant as for ever
+		order.Forgetting.Interval = settings[0]
+		x := explaining{
+			Explanation: &Explanation{Position: &Position{Ahead: 5000}, Slots: slots}, order: order,
+			asking: Asking{MaxChurn: 1, MinRun: settings[1]},
+			job:    &jobs.Job{State: jobs.Pending}, rec: &jobstore.Record{State: jobstore.Pending},
+		}
+		if x.estimate(); *x.Wait < 200*year {
+			t.Errorf("with settings of %s a job waits for %s", settings, *x.Wait)
 		}
 	}
 }
