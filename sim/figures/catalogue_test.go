@@ -247,6 +247,16 @@ func TestWaitsOfAll(t *testing.T) {
 	}
 }
 
+// TestRunsOfOtherLengths: an axis of time has all that was measured of any run.
+func TestRunsOfOtherLengths(t *testing.T) {
+	f, _ := Find("churn")
+	short, long := played(t, small), played(t, "duration = 5h\nwarm-up = 10m\n")
+	d, err := f.OfRuns([]Run{short, long})
+	if x := d.(Chart).X; err != nil || x.Min != 600 || x.Max != 5*3600 {
+		t.Errorf("from %v to %v s, %v", x.Min, x.Max, err)
+	}
+}
+
 func TestSpans(t *testing.T) {
 	second := func(n int) time.Duration { return time.Duration(n) * time.Second }
 	for _, c := range []struct {
@@ -255,10 +265,11 @@ func TestSpans(t *testing.T) {
 	}{
 		{metrics.Span{State: metrics.Waiting, From: second(1), To: second(9)}, "[{0 1 9}]"},
 		{metrics.Span{State: metrics.Backoff, From: second(1), To: second(9)}, "[{1 1 9}]"},
-		{metrics.Span{State: metrics.Running, From: second(1), To: second(9)}, "[{2 1 6} {3 6 9}]"},
-		{metrics.Span{State: metrics.Running, From: second(1), To: second(3)}, "[{2 1 3} {3 3 3}]"},
+		{metrics.Span{State: metrics.Running, From: second(1), To: second(9), Ready: second(6)}, "[{2 1 6} {3 6 9}]"},
+		{metrics.Span{State: metrics.Running, From: second(1), To: second(3), Ready: second(6)}, "[{2 1 3} {3 3 3}]"},
+		{metrics.Span{State: metrics.Running, From: second(3), To: second(9), Ready: second(2)}, "[{2 3 3} {3 3 9}]"},
 	} {
-		if got := fmt.Sprint(spans(c.span, second(5))); got != c.want {
+		if got := fmt.Sprint(spans(c.span)); got != c.want {
 			t.Errorf("%v: %s, want %s", c.span, got, c.want)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"couchrelay/sim/metrics"
 	"couchrelay/sim/workload"
@@ -160,6 +159,7 @@ func overTime(y Axis, of func(*metrics.Series) []float64) func([]Run) (Drawing, 
 	return func(runs []Run) (Drawing, error) {
 		d := Chart{X: span(runs[0].Result), Y: y}
 		for i, r := range runs {
+			d.X.Min, d.X.Max = min(d.X.Min, r.Result.From.Seconds()), max(d.X.Max, r.Result.Until.Seconds())
 			points := row(middles(r.Result), of(r.Result.Series), 1)
 			d.Curves = append(d.Curves, Curve{Name: r.Name, Look: i, Points: points})
 		}
@@ -251,7 +251,7 @@ func gantt(runs []Run) (Drawing, error) {
 			rows[s.Job] = &Row{Account: c.of[job.Account]}
 			jobs = append(jobs, s.Job)
 		}
-		rows[s.Job].Spans = append(rows[s.Job].Spans, spans(s, job.Startup)...)
+		rows[s.Job].Spans = append(rows[s.Job].Spans, spans(s)...)
 	}
 	slices.SortFunc(jobs, func(a, b int) int {
 		return cmp.Or(cmp.Compare(rows[a].Account, rows[b].Account), cmp.Compare(a, b))
@@ -263,7 +263,7 @@ func gantt(runs []Run) (Drawing, error) {
 }
 
 // spans are those of a figure for one of the meter. A run begins with its start-up.
-func spans(s metrics.Span, startup time.Duration) []Span {
+func spans(s metrics.Span) []Span {
 	from, to := s.From.Seconds(), s.To.Seconds()
 	switch s.State {
 	case metrics.Waiting:
@@ -271,6 +271,6 @@ func spans(s metrics.Span, startup time.Duration) []Span {
 	case metrics.Backoff:
 		return []Span{{Backoff, from, to}}
 	}
-	begun := min(from+startup.Seconds(), to)
+	begun := min(max(s.Ready.Seconds(), from), to)
 	return []Span{{StartUp, from, begun}, {Running, begun, to}}
 }

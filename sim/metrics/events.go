@@ -69,7 +69,11 @@ func (m *Meter) observeJob(e lab.Event) {
 
 func (m *Meter) enter(j int, s State, node int) {
 	m.jobs[j].state, m.jobs[j].since = s, m.now
-	m.gantt.enter(j, s, node, m.now)
+	ready := time.Duration(0)
+	if s == Running {
+		ready = m.jobs[j].ready
+	}
+	m.gantt.enter(j, s, node, m.now, ready)
 }
 
 // ready has a job wait that did not want a slot before.

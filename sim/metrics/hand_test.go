@@ -364,16 +364,17 @@ func TestGantt(t *testing.T) {
 	for range 4 {
 		s.job(0)
 	}
+	s.w.Jobs[0].Startup, s.w.Jobs[2].Startup = 2*minute, minute
 	s.run(0, 0, 10*minute)
 	s.at(20*minute, lab.Started, 0)
 	s.at(0, lab.Started, 1)
-	s.events = append(s.events, lab.Event{At: 25 * minute, What: lab.Started, Job: 2, Node: 3})
+	s.events = append(s.events, lab.Event{At: 25 * minute, What: lab.Started, Job: 2, Node: 3, Delay: 3 * minute})
 	s.end(30*minute, 2, lab.Crashed, 0)
 	got := s.play(t, Options{WarmUp: 5 * minute, Duration: hour, Gantt: 2}).Gantt
 	want := []Span{
-		{0, Running, 0, 5 * minute, 10 * minute}, {2, Waiting, -1, 5 * minute, 25 * minute},
-		{0, Waiting, -1, 10 * minute, 20 * minute}, {0, Running, 0, 20 * minute, hour},
-		{2, Running, 3, 25 * minute, 30 * minute}, {2, Backoff, -1, 30 * minute, hour},
+		{0, Running, 0, 5 * minute, 10 * minute, 2 * minute}, {2, Waiting, -1, 5 * minute, 25 * minute, 0},
+		{0, Waiting, -1, 10 * minute, 20 * minute, 0}, {0, Running, 0, 20 * minute, hour, 22 * minute},
+		{2, Running, 3, 25 * minute, 30 * minute, 29 * minute}, {2, Backoff, -1, 30 * minute, hour, 0},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("spans\n%v, want\n%v", got, want)

@@ -77,13 +77,13 @@ func percent(part, all float64) float64 {
 	return 100 * part / all
 }
 
-// Span is a time in which a job was in one state, on a node if it ran; for Gantt charts. A run starts up for the
-// first Startup of its job.
+// Span is a time in which a job was in one state, on a node if it ran; for Gantt charts.
 type Span struct {
 	Job      int
 	State    State
 	Node     int // -1 unless it ran
 	From, To time.Duration
+	Ready    time.Duration // of a run: until when it started up, its delay included; may be before From or after To
 }
 
 // gantt records the spans of every step-th job.
@@ -101,8 +101,8 @@ func newGantt(jobs, wanted int) gantt {
 	return gantt{step: step, limit: min(jobs, step*wanted), open: map[int]int{}}
 }
 
-// enter is told of a new state of a job.
-func (g *gantt) enter(j int, s State, node int, now time.Duration) {
+// enter is told of a new state of a job, and of a run until when it starts up.
+func (g *gantt) enter(j int, s State, node int, now, ready time.Duration) {
 	if j >= g.limit || j%g.step != 0 {
 		return
 	}
@@ -110,7 +110,7 @@ func (g *gantt) enter(j int, s State, node int, now time.Duration) {
 	delete(g.open, j)
 	if s == Waiting || s == Running || s == Backoff {
 		g.open[j] = len(g.spans)
-		g.spans = append(g.spans, Span{Job: j, State: s, Node: node, From: now})
+		g.spans = append(g.spans, Span{Job: j, State: s, Node: node, From: now, Ready: ready})
 	}
 }
 
