@@ -424,4 +424,13 @@ func TestAlongTimes(t *testing.T) {
 			t.Errorf("%v: %v, %q", c.where, chart.Curves[0].Form, chart.Says)
 		}
 	}
+	for _, s := range r.Summaries {
+		if s.Settings["interval"] == "30s" {
+			s.Settings["interval"] = "0" // which needs no unit
+		}
+	}
+	d, err := f.OfResults(r, Choice{Metrics: []string{"starts"}})
+	if x := d.(Chart).X; err != nil || x.Scale != Time {
+		t.Errorf("%+v, %v", x, err)
+	}
 }

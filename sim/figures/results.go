@@ -336,7 +336,7 @@ func moved(p part) (Drawing, error) {
 	d := Chart{X: Axis{Label: over}, Y: p.axisOf(p.Metrics[0]), Curves: f.curves(Line)}
 	d.Y.Zero = true
 	var apart []string // axes in which points of one curve differ
-	last, times, left := map[int]sweep.Summary{}, true, 0
+	last, times, left := map[int]sweep.Summary{}, false, 0
 	for _, s := range p.points {
 		x := sweep.Amount(s.Settings[over])
 		v, low, high, there := value(s, p.Metrics[0])
@@ -345,7 +345,7 @@ func moved(p part) (Drawing, error) {
 			continue
 		}
 		_, err := strconv.ParseFloat(s.Settings[over], 64)
-		times = times && err != nil
+		times = times || err != nil // 0 needs no unit
 		look := f.of(s)
 		c := &d.Curves[look]
 		c.Points = append(c.Points, Point{X: x, Y: v, Low: low, High: high})

@@ -203,7 +203,7 @@ func parseAxis(k Key, text string) (Axis, error) {
 			}
 			a.Values = append(a.Values, v)
 		}
-		return a, nil
+		return a, sameUnits(a.Values)
 	}
 	words := strings.Fields(text)
 	a.low, a.high, _ = strings.Cut(words[0], "..")
@@ -211,6 +211,23 @@ func parseAxis(k Key, text string) (Axis, error) {
 		return a, err
 	}
 	return a, a.parseRest(words[1:])
+}
+
+// sameUnits returns an error for times with units beside numbers without, which are milliseconds for one key and
+// seconds for another: in results they are told apart from words by their numbers alone. 0 needs no unit.
+func sameUnits(values []string) error {
+	bare, timed := "", ""
+	for _, v := range values {
+		if x, err := strconv.ParseFloat(v, 64); err == nil && x != 0 {
+			bare = v
+		} else if _, unit := splitUnit(v); unit != "" {
+			timed = v
+		}
+	}
+	if bare != "" && timed != "" {
+		return fmt.Errorf("%s has a unit and %s has none: times need units, or none of them", timed, bare)
+	}
+	return nil
 }
 
 // maxValues bounds the values of one axis.

@@ -162,6 +162,7 @@ func TestMistakes(t *testing.T) {
 		{"[sweep]\nmax_churn = 3, x",
 			"2: [replicator] max_churn = x: must be a whole number"},
 		{"[sweep]\nmax_churn = 3, 3", "2: max_churn = 3, 3: 3 is there twice"},
+		{"[sweep]\ninterval = 30000, 2m", "2: interval = 30000, 2m: 2m has a unit and 30000 has none"},
 		{"[sweep]\nmax_churn = 3,", "2: max_churn = 3,: an empty value"},
 		{"[sweep]\nmax_churn = 3..9",
 			"2: max_churn: a range needs a number of values unless method is random or lhs, as in 3..9 5"},
