@@ -142,13 +142,25 @@ func (p *pipeline) startBatches() {
 	p.passThrough()
 }
 
-// waiting returns how many batches no worker has begun.
-func (p *pipeline) waiting() int {
-	n := 0
+// waiting returns how many batches no worker has begun, and how many bytes the rows of all batches take that are not
+// done.
+func (p *pipeline) waiting() (batches, bytes int) {
 	for _, b := range p.batches {
 		if b.stage == queued {
-			n++
+			batches++
 		}
+		if b.stage != done {
+			bytes += b.bytes
+		}
+	}
+	return batches, bytes
+}
+
+// rowBytes is what a row takes in memory, about: a document may have thousands of leaves.
+func rowBytes(row peer.Change) int {
+	n := 100 + len(row.ID)
+	for _, rev := range row.Revs {
+		n += 50 + len(rev)
 	}
 	return n
 }

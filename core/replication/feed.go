@@ -61,10 +61,9 @@ func (f *feed) notBefore(now instant.Time) instant.Time {
 // workers, or rows that take as much memory as documents may.
 func (f *feed) readMore() {
 	workers := f.work.window.size()
-	if f.reading != nil || f.over || f.work.waiting() > workers || f.now < f.resume {
-		return
-	}
-	if f.rowsHeld() > max(f.plan.Memory, DefaultMemory) {
+	waiting, bytes := f.work.waiting()
+	enough := waiting > workers || bytes > max(f.plan.Memory, DefaultMemory)
+	if f.reading != nil || f.over || enough || f.now < f.resume {
 		return
 	}
 	f.begun, f.from = f.now, f.since
@@ -75,26 +74,6 @@ func (f *feed) readMore() {
 	}
 	f.reading = &call{op: op, absorb: f.absorb, then: func(reply peer.Reply) { f.onChanges(op, reply) }}
 	f.issue(f.reading)
-}
-
-// rowsHeld returns how many bytes the rows of batches take that are not done.
-func (f *feed) rowsHeld() int {
-	n := 0
-	for _, b := range f.work.batches {
-		if b.stage != done {
-			n += b.bytes
-		}
-	}
-	return n
-}
-
-// rowBytes is what a row takes in memory, about: a document may have thousands of leaves.
-func rowBytes(row peer.Change) int {
-	n := 100 + len(row.ID)
-	for _, rev := range row.Revs {
-		n += 50 + len(rev)
-	}
-	return n
 }
 
 // absorb queues the rows of an answer. An answer that broke off after some rows, be they of unwanted documents, is no
