@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"couchrelay/core/check"
+	"couchrelay/core/docs"
 	"couchrelay/core/follow"
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
@@ -152,5 +153,44 @@ func TestRepeatedSteps(t *testing.T) {
 		if failed != 1 {
 			t.Errorf("read %d failed, and %d steps did", at, failed)
 		}
+	}
+}
+
+// TestMark: a mark stays while nothing changes, and is another one after each change.
+func TestMark(t *testing.T) {
+	db, s := followed(t)
+	docsOf := docs.New(jobstore.KeysBelow(root).Docs)
+	instance := tuple.UUID{1}
+	change := func(body string) func(kv.Tx) error {
+		return func(tx kv.Tx) error {
+			open, err := docsOf.Open(tx, "_replicator")
+			if err == nil {
+				_, err = open.Update([]docs.Edit{{Document: docs.Document{ID: body, Body: []byte(`{}`)}}})
+			}
+			return err
+		}
+	}
+	marks := map[string]string{}
+	for i, f := range []struct {
+		what string
+		do   func(kv.Tx) error
+	}{
+		{"nothing", func(kv.Tx) error { return nil }},
+		{"a database", func(tx kv.Tx) error { return docsOf.Create(tx, "_replicator", instance, 0) }},
+		{"a document", change("a")},
+		{"another one", change("b")},
+		{"a followed database", func(tx kv.Tx) error {
+			return s.Queue.Add(tx, "couch/_replicator/other", jobs.Schedule{Priority: tuple.Pack(0)}, nil)
+		}},
+	} {
+		write(t, db, f.do)
+		mark, err := Mark(db.Look(), root)
+		if again, _ := Mark(db.Look(), root); err != nil || mark == "" || again != mark {
+			t.Fatalf("%d: %v, %x, then %x", i, err, mark, again)
+		}
+		if of := marks[mark]; of != "" {
+			t.Errorf("%s leaves the mark that it was after %s", f.what, of)
+		}
+		marks[mark] = f.what
 	}
 }
