@@ -41,7 +41,7 @@ func (f Forgetting) Counted(now instant.Time) instant.Time {
 // intervals for intervals of a minute and a coefficient of one half.
 func (f Forgetting) Memory() time.Duration {
 	intervals := time.Duration(1)
-	for left := f.Interval.Microseconds(); left > 0 && intervals < 1000; intervals++ {
+	for left := f.Interval.Microseconds(); left > 0; intervals++ {
 		left = mulDiv(left, min(f.Coeff, MaxUsageCoeff), million)
 	}
 	return intervals * f.Interval
