@@ -131,7 +131,26 @@ type wireLog struct {
 	DocsWritten      *int64 `json:"docs_written,omitempty"`
 	DocWriteFailures *int64 `json:"doc_write_failures,omitempty"`
 
-	History []wireEntry `json:"history"`
+	History wireHistory `json:"history"`
+}
+
+// wireHistory is a history as JSON. Of a longer one than any program writes the newest entries count: two with a
+// hundred thousand each would be compared for minutes.
+type wireHistory []wireEntry
+
+// UnmarshalJSON reads the first MaxHistory entries.
+func (h *wireHistory) UnmarshalJSON(text []byte) error {
+	var all []json.Raw
+	if err := json.Decode(text, &all); err != nil {
+		return err
+	}
+	*h = make(wireHistory, min(len(all), MaxHistory))
+	for i := range *h {
+		if err := json.Decode(all[i], &(*h)[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Empty reports whether the log has no checkpoint, nor anything else to begin from.
@@ -162,7 +181,7 @@ func Parse(body []byte) (Log, error) {
 // Encode returns the log as a JSON object without _id and _rev. flat adds the fields of CouchDB 1.0, from the
 // newest entry.
 func (l Log) Encode(flat bool) []byte {
-	w := wireLog{SessionID: l.SessionID, SourceLastSeq: raw(l.SourceLastSeq), Version: Version, History: []wireEntry{}}
+	w := wireLog{SessionID: l.SessionID, SourceLastSeq: raw(l.SourceLastSeq), Version: Version, History: wireHistory{}}
 	if l.InstanceStart != "" {
 		w.InstanceStart = l.InstanceStart
 	}

@@ -310,3 +310,25 @@ func TestReadOnlyMarkOfLeaves(t *testing.T) {
 		t.Errorf("a mark that is not whole is read as %+v", got)
 	}
 }
+
+// TestLongHistories: logs that somebody has made so long that comparing each entry with each would take an hour.
+func TestLongHistories(t *testing.T) {
+	const many = 200_000
+	logs := [2]Log{}
+	for i, session := range []string{"a", "b"} {
+		entry := `{"session_id":"` + session + `","recorded_seq":1},`
+		body := `{"session_id":"top","source_last_seq":9,"history":[` + strings.Repeat(entry, many) + `{}]}`
+		log, err := Parse([]byte(body))
+		if err != nil || len(log.History) != MaxHistory || log.History[MaxHistory-1].SessionID != session {
+			t.Fatalf("%v, %d entries", err, len(log.History))
+		}
+		logs[i] = log
+	}
+	if start, history := Compare(logs[0], logs[1]); start != "9" || len(history) != MaxHistory {
+		t.Errorf("begins at %s with %d entries", start, len(history))
+	}
+	logs[1].SessionID = "other"
+	if start, _ := Compare(logs[0], logs[1]); start != peer.Zero {
+		t.Errorf("begins at %s", start)
+	}
+}
