@@ -18,8 +18,9 @@ type docCopy struct {
 	*pipeline
 	call    *call
 	batch   *batch
-	asked   []string // revisions
-	written int64    // documents that the run had written when the copy failed first, and this one's since
+	asked   []string        // revisions
+	own     map[string]bool // the same; there may be hundreds of thousands
+	written int64           // documents that the run had written when the copy failed first, and this one's since
 
 	doubtful []string        // revisions that the target refused, perhaps for our credentials, in the last answer
 	admitted map[string]bool // revisions that the target refused so before it let us in
@@ -30,7 +31,10 @@ type docCopy struct {
 }
 
 func (p *pipeline) copyDoc(b *batch, doc alone) {
-	c := &docCopy{pipeline: p, batch: b, asked: doc.Revs, counted: map[string]bool{}}
+	c := &docCopy{pipeline: p, batch: b, asked: doc.Revs, own: map[string]bool{}, counted: map[string]bool{}}
+	for _, rev := range doc.Revs {
+		c.own[rev] = true
+	}
 	c.call = &call{op: doc.CopyDoc, held: true, brief: p.spares(b), began: doc.began}
 	c.call.absorb, c.call.then = c.absorb, c.onCopied
 	p.issue(c.call)
@@ -62,12 +66,14 @@ func (c *docCopy) takeCopied(got peer.Copied, whole bool) {
 	op := c.call.op.(peer.CopyDoc)
 	c.info.BytesWritten += got.Bytes
 	c.tally.read(0, got.Bytes)
+	lacks := map[string]bool{}
 	for _, rev := range got.Revs {
 		switch {
 		case rev.Missing:
-			if !slices.Contains(c.lacking, rev.Rev) {
+			if !lacks[rev.Rev] {
 				c.lacking = append(c.lacking, rev.Rev)
 			}
+			lacks[rev.Rev] = true
 		case rev.Refused != nil && (!skippable(rev.Refused) || c.takesNone(rev.Refused)):
 			c.obstacle = rev.Refused
 		case rev.Refused != nil && aboutUs(rev.Refused) && c.doubts(rev.Rev):
@@ -91,7 +97,7 @@ func (c *docCopy) takeCopied(got peer.Copied, whole bool) {
 // place of one that was asked for is doubted if it is the first of all: it may be another one at each attempt, and has
 // a change of its own in the feed.
 func (c *docCopy) doubts(rev string) bool {
-	return !c.admitted[rev] && (len(c.admitted) == 0 || slices.Contains(c.asked, rev))
+	return !c.admitted[rev] && (len(c.admitted) == 0 || c.own[rev])
 }
 
 // count counts a revision that the target took or refused. A leaf that was not asked for comes again with

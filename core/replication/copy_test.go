@@ -189,3 +189,35 @@ func TestWaitingForTheTarget(t *testing.T) {
 		t.Errorf("completed, and waits: %q", end.Info.Waiting)
 	}
 }
+
+// TestManyLeafs: a document with hundreds of thousands of leaves, which a source does not have or a target refuses,
+// takes no time that others would notice.
+func TestManyLeafs(t *testing.T) {
+	const many = 200_000
+	var missing, refused peer.Copied
+	op := peer.CopyDoc{ID: "doc"}
+	for i := range many {
+		no := &peer.Refusal{Status: 403, Error: "forbidden"}
+		op.Revs = append(op.Revs, fmt.Sprint("1-", i))
+		missing.Revs = append(missing.Revs, peer.CopiedRev{Rev: op.Revs[i], Missing: true})
+		refused.Revs = append(refused.Revs, peer.CopiedRev{Rev: fmt.Sprint("2-", i), Refused: no})
+	}
+	r := New(Plan{Options: Options{Workers: 1, BatchSize: 1, Connections: 6}})
+	r.refused.begin()
+	r.work.copyDoc(&batch{}, alone{CopyDoc: op})
+	answer := func(result peer.Result) { // the newest call
+		r.onReply(Reply{ID: r.nextID, Reply: peer.Reply{Result: result}})
+	}
+	answer(peer.Copied{Revs: refused.Revs[:1]})
+	answer(peer.Opened{})
+	r.retryDue()
+	answer(refused)
+	if r.info.Refused != many {
+		t.Errorf("%d refused", r.info.Refused)
+	}
+	r.work.copyDoc(&batch{}, alone{CopyDoc: op})
+	answer(missing)
+	if left := len(r.calls[0].op.(peer.CopyDoc).Revs); left != many {
+		t.Errorf("%d are asked for again", left)
+	}
+}
