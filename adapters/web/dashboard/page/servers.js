@@ -17,7 +17,7 @@ async function read({ parameters }, signal) {
 
 // outcomesOf has the requests of this node by host and outcome.
 function outcomesOf(stats) {
-  const by = {}
+  const by = Object.create(null) // a host may be called __proto__
   for (const [outcome, servers] of Object.entries(stats.couchrelay?.endpoint_requests_total ?? {})) {
     for (const [server, { value }] of Object.entries(servers)) (by[server] ??= {})[outcome] = value
   }
@@ -113,14 +113,15 @@ function limiterOf(limiter) {
   )
 }
 
-const bad = ['failed', 'error', 'network', 'timeout', 'refused', 'server']
+// bad are the outcomes that tell of a server, or of the way to it, and not of one job.
+const bad = ['server_error', 'throttled', 'denied', 'network', 'timeout', 'tls', 'malformed']
 
 function outcomes(found) {
   if (!found) return '–'
   const order = Object.entries(found).sort((a, b) => b[1] - a[1])
   return order.map(([name, n], i) => [
     i > 0 && h('span', { class: 'dim' }, ' · '),
-    h('span', { class: bad.includes(name) || name === 'throttled' ? 'warn' : null }, compact(n), ` ${name}`)
+    h('span', { class: bad.includes(name) ? 'warn' : null }, compact(n), ` ${name}`)
   ])
 }
 
