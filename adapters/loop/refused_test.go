@@ -55,3 +55,16 @@ func TestFullListOfRefused(t *testing.T) {
 		t.Errorf("%d refused, %d listed", l.Len(), len(l.rows))
 	}
 }
+
+// TestPageHasTheAnswer: a page says how a document was refused, as that of a job does: what was answered 413 does not
+// have the next replication read all again.
+func TestPageHasTheAnswer(t *testing.T) {
+	var l Refused
+	refusal := peer.Refusal{ID: "a", Rev: "1-a", Status: 413}
+	l.change([]replication.Finding{{Refusal: refusal, Failed: true}}, 0)
+	got := l.page(replication.ReadRefused{Limit: 1}, 0).Docs
+	want := replication.Listed{ID: "a", Rev: "1-a", Attempts: 1, Failed: true, Status: 413}
+	if len(got) != 1 || got[0] != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
