@@ -8,7 +8,7 @@ import (
 // TestLateJoin: a node asks for a lease while the store is away, and is answered when that comes back. The lease
 // counts from when the question was sent. If it is nearly over, the node asks again, and loses none.
 func TestLateJoin(t *testing.T) {
-	for away := time.Second; away < 30*time.Second; away += 500 * time.Millisecond {
+	for away := time.Second; away < 30*time.Second; away += 1700 * time.Millisecond {
 		for _, some := range []int{0, 3} {
 			w := newWorld(t)
 			w.putMany(some, true)
