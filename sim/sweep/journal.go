@@ -29,6 +29,9 @@ func lockName(out string) string { return out + ".lock" }
 // openJournal begins a journal, or goes on with one of the same program and experiment.
 func openJournal(out string, p *Plan, program string, o Options) (*journal, error) {
 	lock, err := vfs.Default.Lock(lockName(out))
+	if _, nowhere := errors.AsType[*fs.PathError](err); nowhere {
+		return nil, fmt.Errorf("%s: cannot be written (%w)", out, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: another process writes it (%w)", out, err)
 	}

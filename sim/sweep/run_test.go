@@ -237,6 +237,8 @@ func TestNotResumed(t *testing.T) {
 	}
 	_, err = p.Run(t.Context(), out, Options{Play: sums})
 	check(err, "is there already; name another file with -o")
+	_, err = p.Run(t.Context(), filepath.Join(t.TempDir(), "a", "x.jsonl"), Options{Play: sums})
+	check(err, "x.jsonl: cannot be written (open ")
 }
 
 // A second process with the same output is refused while the first one runs.
