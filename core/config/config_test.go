@@ -433,12 +433,16 @@ func TestBoundsOfShares(t *testing.T) {
 	}
 }
 
-// TestUnknownKey: the error about a key that does not exist names the keys that do.
+// TestUnknownKey: the error about a key that does not exist names the one that was meant, or else those that do.
 func TestUnknownKey(t *testing.T) {
-	s := Section[struct{}]{{Name: "one"}, {Name: "two"}}
-	err := s.Set(&struct{}{}, "section", "three", "x")
-	if err == nil || err.Error() != "[section] three: no such key; known are one, two" {
-		t.Error(err)
+	s := Section[struct{}]{{Name: "one"}, {Name: "twenty"}}
+	for key, want := range map[string]string{
+		"three":  "[section] three: no such key; known are one, twenty",
+		"twenti": "[section] twenti: no such key; the nearest is twenty",
+	} {
+		if err := s.Set(&struct{}{}, "section", key, "x"); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
 }
 
