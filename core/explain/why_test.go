@@ -45,7 +45,7 @@ func TestCausesInTheirOrder(t *testing.T) {
 		},
 		"after a crash": {
 			Explanation{Due: 5, Position: &Position{Ahead: 1}, Problem: &Problem{}},
-			jobs.Pending, jobstore.Record{State: jobstore.Crashing, Throttled: true},
+			jobs.Pending, jobstore.Record{State: jobstore.Crashing, Lessons: jobstore.Lessons{Throttled: true}},
 			[]Cause{Backoff, Queued, NoNode, Throttled},
 		},
 		"behind others": {

@@ -154,7 +154,7 @@ func TestRefused(t *testing.T) {
 
 // TestPlanComplete: no part of a plan is left out.
 func TestPlanComplete(t *testing.T) {
-	rec := jobstore.Record{Created: 5, RepID: "r", Throttled: true, ErrorCount: 2}
+	rec := jobstore.Record{Created: 5, RepID: "r", Lessons: jobstore.Lessons{Throttled: true}, ErrorCount: 2}
 	rec.Stats.DocsRead, rec.Refused = 3, &jobstore.RefusedDocs{Listed: 1, Changes: 2}
 	common := `,"continuous":true,"create_target":true,"create_target_params":{"q":"1"},"since_seq":"5"` +
 		`,"on_refusal":"retry"`
@@ -206,6 +206,20 @@ func zeros(v reflect.Value) (names []string) {
 		}
 	}
 	return names
+}
+
+// TestCrashesOfPlan: a run is told of all crashes in a row, and of those of long runs that got no further.
+func TestCrashesOfPlan(t *testing.T) {
+	for _, c := range [][3]int{{0, 0, 0}, {2, 0, 2}, {1, 5, 5}} {
+		w := newWorld(t, nil)
+		job := work(t, "a", "")
+		job.Record.ErrorCount, job.Record.Stuck = c[0], c[1]
+		w.begin(job)
+		w.pass(time.Second)
+		if got := w.plans[1].Crashes; got != c[2] {
+			t.Errorf("after %d crashes, and %d without getting further, a run is told of %d", c[0], c[1], got)
+		}
+	}
 }
 
 // TestIntervalOfLaterSettings: a run goes by the settings with which it begins.

@@ -62,7 +62,7 @@ func (h Owned) become(rec *Record, repID, baseID string) error {
 		return err
 	}
 	if rec.RepID != "" { // another replication now: its numbers begin anew
-		rec.Stats = Stats{}
+		rec.Stats, rec.Stuck = Stats{}, 0
 	}
 	if rec.Refused != nil && rec.Refused.Of != baseID {
 		// Reached: refused documents of another replication are forgotten

@@ -108,6 +108,52 @@ func TestRecreatedBeforeSwept(t *testing.T) {
 	}
 }
 
+// TestCrashesWithoutGettingFurther: runs that crash at the same checkpoint count as crashes in a row however long they
+// last, until one has moved the checkpoint on, has done all there is, or is another replication's.
+func TestCrashesWithoutGettingFurther(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	id, none, some := jobID("r"), int64(0), int64(7)
+	run := func(want int, told ...Stats) {
+		t.Helper()
+		w := b.accept()
+		if err := b.claim(w, "rep"); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range told[:len(told)-1] {
+			b.end(w, func(h Owned) error { return h.Progress(s) })
+		}
+		b.now = b.now.Add(2 * b.s.Config.Backoff.Health)
+		b.do(func(tx kv.Tx) error {
+			return b.s.Owned(tx, id, w.Lock, b.now).Crash(crash.Trouble, &told[len(told)-1], Turn{}, 1)
+		})
+		if rec := b.record(id); rec.ErrorCount != 1 || rec.Stuck != want || rec.Crashes() != max(want, 1) {
+			t.Errorf("%d crashes in a row, %d without getting further, want %d", rec.ErrorCount, rec.Stuck, want)
+		}
+		b.retry(id)
+	}
+	at := func(seq SeqText) Stats {
+		return Stats{CheckpointedSourceSeq: seq, ThroughSeq: "8", SourceSeq: "9", ChangesPending: &none}
+	}
+	run(1, at(""))
+	run(2, at(""), at("5"), at("5"))
+	run(3, at("5"), at("5"))
+	run(4, at(""), at("5"))
+	run(1, at("5"), at("6"))
+	run(2, at("6"))
+	run(1, at("7"))
+	done := at("7")
+	done.ThroughSeq = done.SourceSeq
+	run(2, at("7"))
+	run(1, done, at("7"))
+	done.ChangesPending = &some
+	run(2, done, at("7"))
+	w := b.accept()
+	if err := b.claim(w, "another"); err != nil || b.record(id).Stuck != 0 {
+		t.Errorf("%v; another replication is stuck %d times", err, b.record(id).Stuck)
+	}
+}
+
 const simple = `{"source":"http://u:p@h/a","target":"http://h/b"}`
 
 var admin = Writer{Name: "adm", Admin: true, Roles: []string{"_admin"}}

@@ -49,7 +49,8 @@ func (h Owned) Work() (*Work, error) {
 // earlier crashes, and for workers that vanished with the job.
 func (h Owned) Progress(stats Stats) error {
 	return h.change(func(rec *Record) error {
-		rec.Stats, rec.LastUpdated = stats, h.now
+		rec.tell(stats)
+		rec.LastUpdated = h.now
 		if h.now.Sub(rec.LastStart) > h.s.Config.Backoff.Health {
 			rec.heal()
 			if err := h.s.Jobs.Absolve(h.tx, h.jobID, h.lock); err != nil {
@@ -65,6 +66,7 @@ func (h Owned) Complete(end replication.End, turn Turn) error {
 	h.foreseeEnd()
 	return h.change(func(rec *Record) error {
 		rec.Stats, rec.Result = StatsOf(end.Info), end.Result
+		rec.Stuck = 0
 		rec.heal()
 		h.stopped(rec)
 		if rec.Reset != 0 {
@@ -108,7 +110,8 @@ func (h Owned) Crash(t replication.Trouble, stats *Stats, turn Turn, seed uint64
 	h.foreseeTurn()
 	return h.change(func(rec *Record) error {
 		if stats != nil {
-			rec.Stats = *stats
+			rec.tell(*stats)
+			rec.Stuck++
 		}
 		if rec.Transient() && !t.Throttled {
 			rec.Error, rec.Reason = t.Error, t.Reason
@@ -140,7 +143,7 @@ func (h Owned) Requeue(stats *Stats, turn Turn) error {
 	h.foreseeTurn()
 	return h.change(func(rec *Record) error {
 		if stats != nil {
-			rec.Stats = *stats
+			rec.tell(*stats)
 		}
 		h.stopped(rec)
 		return h.again(rec, turn)

@@ -66,8 +66,7 @@ type Record struct {
 	// healthy run clears them.
 	Error  string `json:"error,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Throttled reports that the last crash was because of answers 429. The next run is gentler then.
-	Throttled  bool  `json:"throttled,omitempty"`
+	Lessons
 	ErrorCount int   `json:"error_count,omitempty"` // crashes in a row; not negative; waits grow with it
 	Stats      Stats `json:"stats"`                 // as the run told last; the next run counts on
 	// Refused counts the rows of the list of refused documents; nil before the first.
@@ -83,6 +82,15 @@ type Record struct {
 	Expires instant.Time `json:"expires,omitempty"`
 	Node    string       `json:"node,omitempty"` // the name of the node that runs it, while it is running
 	History []Event      `json:"history"`        // newest first, bounded by max_history and maxHistory
+}
+
+// Lessons are what the next run does otherwise after crashes of those before it.
+type Lessons struct {
+	// Throttled reports that the last crash was because of answers 429. The next run is gentler then.
+	Throttled bool `json:"throttled,omitempty"`
+	// Stuck counts crashes in a row of runs that got no further; see Record.tell. After some the next run leaves out
+	// documents that it cannot copy.
+	Stuck int `json:"stuck,omitempty" eventlog:"omitzero"`
 }
 
 // Event is a moment in the life of a job.
@@ -208,6 +216,21 @@ func (r *Record) bound() {
 
 // heal forgets earlier crashes.
 func (r *Record) heal() { r.ErrorCount, r.Error, r.Reason, r.Throttled = 0, "", "", false }
+
+// tell takes the numbers of a run. One that has moved the checkpoint on, or has done all there is, is not stuck. How
+// long it lasts tells nothing of that: a document that cannot be copied may be slow to fail.
+func (r *Record) tell(stats Stats) {
+	before, now := r.Stats.CheckpointedSourceSeq, stats.CheckpointedSourceSeq
+	moved := before != "" && now != "" && now != before // it is empty until the run has read the logs
+	pending := stats.ChangesPending
+	if moved || pending != nil && *pending == 0 && stats.ThroughSeq == stats.SourceSeq {
+		r.Stuck = 0
+	}
+	r.Stats = stats
+}
+
+// Crashes is how many runs before the next one crashed in a row, or without getting further.
+func (r *Record) Crashes() int { return max(r.ErrorCount, r.Stuck) }
 
 // describe copies what monitoring shows of the replication.
 func (r *Record) describe(rep *spec.Replication) {

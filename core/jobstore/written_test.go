@@ -132,7 +132,7 @@ func TestWhatRunsWrite(t *testing.T) {
 		}},
 		"slow down": {func(h Owned, u Turn) error { return h.Crash(throttled, &stats, u, 1) }, []string{
 			"error_count: 2", "event4: crashed  too_many_requests: slower", now, "node: gone",
-			`queue: pending lot "" due in 1m0s`, `state: "crashing"`, "stats: 13 read",
+			`queue: pending lot "" due in 1m0s`, `state: "crashing"`, "stats: 13 read", "stuck: 1",
 		}},
 		"requeue": {
 			func(h Owned, u Turn) error { return h.Requeue(&stats, u) },

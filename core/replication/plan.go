@@ -38,7 +38,7 @@ type Plan struct {
 	Listed int64
 	// List is by what checkpoints know that list.
 	List checkpoint.List
-	// Crashes is how many runs of the job crashed in a row before this one (see lenient).
+	// Crashes is how many runs of the job crashed in a row before this one, or without getting further (see lenient).
 	Crashes int
 }
 

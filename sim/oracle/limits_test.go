@@ -30,7 +30,7 @@ func TestLimits(t *testing.T) {
 	slowed := func(r *rig) *world.Run {
 		return r.runOf(r.node(1), jobstore.Work{
 			JobID: "job", Lock: jobs.Lock{Worker: "n1/1"}, Replication: r.replication(options()),
-			Record: &jobstore.Record{Throttled: true},
+			Record: &jobstore.Record{Lessons: jobstore.Lessons{Throttled: true}},
 		})
 	}
 	half := peer.FetchDocs{Docs: reads("a").Docs, Budget: world.Default().Memory/2 + 1}

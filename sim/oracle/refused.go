@@ -75,9 +75,10 @@ var refusedSubject = subject{
 	},
 }
 
-// lenient reports whether the run leaves out documents that it cannot copy, since five before it crashed.
+// lenient reports whether the run leaves out documents that it cannot copy, since five before it crashed in a row, or
+// without getting further.
 func (r *run) lenient() bool {
-	return r.Record().ErrorCount >= 5 && r.Replication().OnRefusal != spec.FailRefused
+	return max(r.Record().ErrorCount, r.Record().Stuck) >= 5 && r.Replication().OnRefusal != spec.FailRefused
 }
 
 // leavesOut notes what a lenient run lists: the target did not have to refuse it.
