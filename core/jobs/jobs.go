@@ -181,7 +181,7 @@ type Job struct {
 	// Lock is set exactly while the job runs.
 	Lock Lock
 	// Lost counts the workers that vanished while they ran the job, since a worker last finished, requeued or
-	// absolved it. A job that brings its workers down is recognised by it. Not negative; Expire adds to it.
+	// absolved it. A job that brings its workers down is recognised by it. Not negative; a monitor's Expire adds to it.
 	Lost int
 	// Sequence is that of the last change of the header, and so of the state.
 	Sequence Sequence

@@ -219,7 +219,8 @@ func TestEndForgetsLostWorkers(t *testing.T) {
 		add(t, db, q, "a")
 		register(t, db, q, "v")
 		must(t, db, accept(q, "v", 1, 1))
-		must(t, db, func(tx kv.Tx) (bool, error) { return q.Expire(tx, "v", nil, 1) })
+		beat := must(t, db, func(tx kv.Tx) ([]Lease, error) { return q.Leases(tx) })[0].Beat
+		must(t, db, func(tx kv.Tx) (bool, error) { return q.Expire(tx, "v", &beat, 1) })
 		register(t, db, q, "w")
 		must(t, db, accept(q, "w", 1, 1))
 		get := func(tx kv.Tx) (*Job, error) { return q.Get(tx, "a") }

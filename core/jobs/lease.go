@@ -172,8 +172,9 @@ const expireKeys = 100_000
 // Expire takes the jobs of a worker away and makes them ready again, up to limit in one transaction; done
 // reports that none is left and the worker is forgotten. A monitor passes the beat that stood still for the
 // activity timeout, and nothing happens if the worker has sent another one since: the beat is read so that
-// it conflicts with a heartbeat that commits at the same time. A worker that leaves, or a monitor that
-// knows it to be gone, passes nil.
+// it conflicts with a heartbeat that commits at the same time. A worker that leaves, or whose heartbeats do
+// not get through, passes nil: it has not vanished, so this does not count in Job.Lost. Otherwise a store that
+// is away again and again would make every job look like one that brings its workers down.
 //
 // The first transaction marks the lease as expired; from then on nothing brings it back. The worker itself
 // may still be running its jobs. It learns at its next heartbeat or accept, and whatever it writes for a
@@ -219,7 +220,7 @@ func (q *Queue) Expire(
 	}
 	q.Keys.prefetchHeaders(tx, ids)
 	for _, h := range list[:len(ids)] {
-		if err := q.giveBack(tx, h); err != nil {
+		if err := q.giveBack(tx, h, beat != nil); err != nil {
 			return false, OfJob(h.ID, err)
 		}
 	}
@@ -238,7 +239,7 @@ func (q *Queue) Expire(
 
 // giveBack makes a job of a lost worker ready, or waiting if it was resubmitted for later. Its data stays
 // as the worker left it.
-func (q *Queue) giveBack(tx kv.Tx, h Held) error {
+func (q *Queue) giveBack(tx kv.Tx, h Held, vanished bool) error {
 	old, err := q.header(tx, h.ID)
 	if err != nil {
 		return err
@@ -247,7 +248,10 @@ func (q *Queue) giveBack(tx kv.Tx, h Held) error {
 		return corruptf("owned row of job %q contradicts its header", h.ID)
 	}
 	to := *old
-	to.State, to.Lock, to.Resubmit, to.Stop, to.Lost = Pending, Lock{}, false, false, old.Lost+1
+	to.State, to.Lock, to.Resubmit, to.Stop = Pending, Lock{}, false, false
+	if vanished {
+		to.Lost++
+	}
 	q.move(tx, old, &to)
 	return nil
 }

@@ -70,7 +70,7 @@ func (s *machine) checkCalled(t *rapid.T, w string, before int64) {
 func (s *machine) Expire(t *rapid.T) {
 	w, limit := workers.Draw(t, "worker"), rapid.IntRange(1, 3).Draw(t, "limit")
 	s.expire(t, w, nil, limit)
-	s.gone(w)
+	s.gone(w, 0)
 }
 
 // ExpireSilent is a monitor's.
@@ -79,7 +79,7 @@ func (s *machine) ExpireSilent(t *rapid.T) {
 	seen := s.looks[w]
 	s.expire(t, w, &seen.beat, limit)
 	if s.m.beats[w] == seen.beats {
-		s.gone(w)
+		s.gone(w, 1)
 	}
 }
 
@@ -94,12 +94,12 @@ func (s *machine) expire(t *rapid.T, w string, beat *[10]byte, limit int) {
 	}
 }
 
-// gone is that a worker is not there any more.
-func (s *machine) gone(w string) {
+// gone is that a worker is not there any more, and whether it vanished.
+func (s *machine) gone(w string, vanished int) {
 	delete(s.m.workers, w)
 	for _, j := range s.m.jobs {
 		if j.Lock.Worker == w {
-			j.State, j.Lock, j.Resubmit, j.Stop, j.Lost = Pending, Lock{}, false, false, j.Lost+1
+			j.State, j.Lock, j.Resubmit, j.Stop, j.Lost = Pending, Lock{}, false, false, j.Lost+vanished
 		}
 	}
 }

@@ -145,22 +145,28 @@ func TestLifeOfJobs(t *testing.T) {
 	h = b.accept(3)
 	b.ask(node.Beat{Worker: worker})
 	b.ask(node.Expire{Worker: worker, Beat: b.beat(), Limit: 10})
-	b.ask(node.Join{Worker: "w/2"})
 	q := demand(0, 1)
-	q.Worker = "w/2"
+	for _, q.Worker = range []string{"w/2", "w/3"} {
+		b.ask(node.Join{Worker: q.Worker})
+		if q.Worker == "w/2" {
+			b.ask(q)
+			b.ask(node.Expire{Worker: q.Worker, Limit: 10})
+		}
+	}
 	h.Lock = b.ask(q).(node.Accepted).Work[0].Lock
 	b.now = b.now.Add(time.Hour)
 	b.ask(node.Record{Held: h})
 	b.ask(node.Complete{Held: h})
 	b.now = b.now.Add(48 * time.Hour)
 	b.ask(node.Sweep{Limit: 10, Drop: 10})
-	b.ask(node.Retire{Worker: "w/2", Limit: 10})
+	b.ask(node.Retire{Worker: "w/3", Limit: 10})
 	b.check(false, 0)
 	if len(b.m.jobs) != 0 || len(b.m.leases) != 0 {
 		t.Errorf("%v and %v are left", b.m.jobs, b.m.leases)
 	}
 	for _, taken := range []transition{
-		adds, accepts, updates, backsOff, promotes, stops, queues, comesBack, expires, absolves, finishes, removes,
+		adds, accepts, updates, backsOff, promotes, stops, queues, comesBack, expires, returns, absolves, finishes,
+		removes,
 	} {
 		if b.m.Counts[taken] == 0 {
 			t.Errorf("%q was not counted", rules[taken].words)
@@ -308,7 +314,12 @@ func TestBreaches(t *testing.T) {
 			b.runs()
 			old := b.beat()
 			b.ask(node.Beat{Worker: worker})
-			b.carriesOut(node.Expire{Worker: worker, Beat: old, Limit: 10}, node.Retire{Worker: worker, Limit: 10})
+			now := node.Expire{Worker: worker, Beat: b.beat(), Limit: 10}
+			b.carriesOut(node.Expire{Worker: worker, Beat: old, Limit: 10}, now)
+		}},
+		{"a job that is held against a worker which leaves", Life, func(b *bench) {
+			b.runs()
+			b.carriesOut(node.Retire{Worker: worker, Limit: 10}, node.Expire{Worker: worker, Beat: b.beat(), Limit: 10})
 		}},
 		{"a lease that is gone before the jobs", Leasing, func(b *bench) {
 			b.runs()

@@ -17,6 +17,7 @@ var (
 	// ofPromotes end with what a job has that others wait for: it is told of them.
 	ofPromotes  = []path{{promotes}, {comesBack}, {retells}, {updates}, {promotes, retells}}
 	ofExpiry    = []path{{expires}}
+	ofLeave     = []path{{returns}} // of a worker that gives its lease up
 	ofSweeps    = []path{{removes}, {comesBack}, {labels}}
 	ofReports   = []path{{updates}, {absolves, updates}}
 	ofClaims    = []path{{updates}}
@@ -34,15 +35,20 @@ func paths(q node.Request, id string) []path {
 	if held, is := q.(node.HeldRequest); is && held.HeldJob().JobID != id {
 		return ofHeirs
 	}
-	switch q.(type) {
+	switch q := q.(type) {
 	case nil:
 		return ofUsers
 	case node.Accept:
 		return ofAccepts
 	case node.Promote:
 		return ofPromotes
-	case node.Expire, node.Retire:
-		return ofExpiry
+	case node.Expire:
+		if q.Beat != nil {
+			return ofExpiry
+		}
+		return ofLeave
+	case node.Retire:
+		return ofLeave
 	case node.Sweep:
 		return ofSweeps
 	case node.Record:

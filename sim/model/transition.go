@@ -22,6 +22,7 @@ const (
 	queues
 	backsOff
 	expires
+	returns
 	labels
 	rewrites
 
@@ -119,6 +120,10 @@ var rules = [transitions]rule{
 	}},
 	expires: {words: "take from a vanished worker", header: true, from: is(running), to: func(j, _ job) job {
 		j.state, j.lock, j.stop, j.lost = pending, lock{}, false, j.lost+1
+		return j
+	}},
+	returns: {words: "take from a worker that leaves", header: true, from: is(running), to: func(j, _ job) job {
+		j.state, j.lock, j.stop = pending, lock{}, false
 		return j
 	}},
 	rewrites: {words: "write the replication of one that is over", from: is(finished), to: func(j, found job) job {

@@ -122,11 +122,15 @@ func TestVanishedWorkers(t *testing.T) {
 	}
 	progress := node.Record{Held: ofN1}
 	const healthy = 3 * time.Minute
+	silent := node.Expire{Beat: &[10]byte{}}
 	check(t, &vanishedSubject, []case_{
-		{"given up", change(node.Expire{}, running(1), pending(0, 2), 0), ""},
-		{"given up, and not counted", change(node.Expire{}, running(1), pending(0, 1), 0), "S7c"},
-		{"left with a job, and not counted", change(node.Retire{}, running(1), pending(0, 1), 0), "S7c"},
-		{"a job that does not run is counted", change(node.Expire{}, pending(0, 1), pending(0, 2), 0), "S7c"},
+		{"given up", change(silent, running(1), pending(0, 2), 0), ""},
+		{"given up, and not counted", change(silent, running(1), pending(0, 1), 0), "S7c"},
+		{"a lease that its worker gives up", change(node.Expire{}, running(1), pending(0, 1), 0), ""},
+		{"a lease that its worker gives up, and counted", change(node.Expire{}, running(1), pending(0, 2), 0), "S7c"},
+		{"left with a job", change(node.Retire{}, running(1), pending(0, 1), 0), ""},
+		{"left with a job, and counted", change(node.Retire{}, running(1), pending(0, 2), 0), "S7c"},
+		{"a job that does not run is counted", change(silent, pending(0, 1), pending(0, 2), 0), "S7c"},
 		{"a run ends in order", change(node.Requeue{Held: ofN1}, running(3), pending(0, 0), 0), ""},
 		{"a run ends in order, and the count stays",
 			change(node.Requeue{Held: ofN1}, running(3), pending(0, 3), 0), "S7c"},

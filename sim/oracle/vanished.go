@@ -11,8 +11,8 @@ type vanished struct{ *chronicle }
 
 var vanishedSubject = subject{
 	invariants: []Invariant{
-		{"S7c", "A job counts the workers that vanished with it in a row, until a run of it ends in order " +
-			"or lasts long enough."},
+		{"S7c", "A job counts the workers that vanished with it in a row, and not those that gave their " +
+			"leases up, until a run of it ends in order or lasts long enough."},
 		{"S7d", "A job that lost five workers in a row does not run."},
 	},
 	begin: func(c *chronicle) {
@@ -25,15 +25,16 @@ var vanishedSubject = subject{
 // mayLose is how many workers may vanish with a job in a row before it is suspected of bringing them down.
 const mayLose = 5
 
-// checkCount demands that a job's count is right after every change. A worker that gives its lease back with
-// jobs did not stop them, so it counts as well. A change by users is excused: they may make the job anew.
+// checkCount demands that a job's count is right after every change. A worker that gives its lease up by itself has not
+// vanished. A change by users is excused: they may make the job anew.
 func (v *vanished) checkCount(j jobChange) {
 	before, want := j.before.header.Lost, j.before.header.Lost
 	switch q := j.Request.(type) {
-	case node.Expire, node.Retire:
-		if j.before.header.State == jobs.Running {
+	case node.Expire:
+		if q.Beat != nil && j.before.header.State == jobs.Running {
 			want++
 		}
+	case node.Retire:
 	case node.Complete, node.Crash, node.Fail, node.Requeue:
 		want = 0
 	case node.Record:

@@ -3,6 +3,8 @@ package node
 import (
 	"testing"
 	"time"
+
+	"couchrelay/core/jobstore"
 )
 
 // TestLateJoin: a node asks for a lease while the store is away, and is answered when that comes back. The lease
@@ -33,5 +35,25 @@ func TestLateJoin(t *testing.T) {
 			}
 			w.audit()
 		}
+	}
+}
+
+// TestStoreAwayAgainAndAgain: a node that loses its lease since the store is away did not vanish with its jobs, so they
+// go on however often that happens.
+func TestStoreAwayAgainAndAgain(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	n := w.start("n", nil)
+	for i := range 2 * maxLost {
+		w.pass(time.Minute)
+		n.hold = func(q Request) bool { _, is := q.(Beat); return is }
+		for count(n.notes, "lease_lost") == i {
+			w.pass(100 * time.Millisecond)
+		}
+		n.hold = nil
+	}
+	w.pass(time.Minute)
+	if w.state("r000") != jobstore.Running || n.Running() != 1 {
+		t.Errorf("r000 is %s", w.state("r000"))
 	}
 }
