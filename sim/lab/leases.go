@@ -46,8 +46,13 @@ func (l leases) live(name string) (*modelWorker, error) {
 	return w, nil
 }
 
+// join registers a worker, also one that asks again since the answer came too late for it.
 func (l *leases) join(q node.Join) (node.Result, error) {
-	i, _ := l.placeOf(q.Worker)
+	i, known := l.placeOf(q.Worker)
+	if known {
+		_, err := l.beat(node.Beat(q))
+		return node.Ok{}, err
+	}
 	*l = slices.Insert(*l, i, &modelWorker{name: q.Worker, info: q.Info, beats: 1})
 	return node.Ok{}, nil
 }

@@ -2,10 +2,13 @@ package lab
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"testing"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/core/node"
 	"couchrelay/core/schedule"
 
 	"pgregory.net/rapid"
@@ -80,4 +83,21 @@ func TestIndex(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestJoinedTwice: a worker that asks again for its lease has one, and none once it has expired.
+func TestJoinedTwice(t *testing.T) {
+	var l leases
+	for _, worker := range []string{"n2/1", "n1/1", "n2/1"} {
+		if _, err := l.join(node.Join{Worker: worker}); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := len(l.list().List); n != 2 {
+		t.Errorf("two workers have %d leases", n)
+	}
+	l.find("n2/1").expired = true
+	if _, err := l.join(node.Join{Worker: "n2/1"}); !errors.Is(err, jobs.ErrLeaseLost) {
+		t.Error(err)
+	}
 }
