@@ -261,13 +261,22 @@ func (t *Tree) Descendants(rev Rev) []LeafRev {
 	if target == none {
 		return nil
 	}
-	return slices.DeleteFunc(t.Leaves(), func(l LeafRev) bool {
-		i := t.find(l.Rev)
-		for i != none && i != target && t.nodes[i].rev.Gen > rev.Gen {
-			i = t.nodes[i].parent
+	var leaves []LeafRev
+	for i := range t.nodes {
+		n := &t.nodes[i]
+		if !n.isLeaf {
+			continue
 		}
-		return i != target
-	})
+		at := int32(i)
+		for at != none && at != target && t.nodes[at].rev.Gen > rev.Gen {
+			at = t.nodes[at].parent
+		}
+		if at == target {
+			leaves = append(leaves, LeafRev{n.rev, n.leaf})
+		}
+	}
+	slices.SortFunc(leaves, compareLeaves)
+	return leaves
 }
 
 // Missing lists those of some revisions that the tree does not have, each once.
