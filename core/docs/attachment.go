@@ -143,19 +143,14 @@ func parseAttachment(name string, value []byte) (Attachment, error) {
 // in the store. near is the replaced revision, nil if there is none; far are other leaves.
 func (db *Database) attach(d, near *Document, far func() ([]*Document, error)) (put func(), err error) {
 	var puts []func()
+	known := stored{near: byName(near), read: far}
 	for i := range d.Attachments {
 		a := &d.Attachments[i]
 		switch a.Content {
 		case Stub:
-			found := near.stored(a, false)
-			if found == nil && a.Digest != nil {
-				others, err := far()
-				if err != nil {
-					return nil, err
-				}
-				for j := 0; found == nil && j < len(others); j++ {
-					found = others[j].stored(a, true)
-				}
+			found, err := known.find(a)
+			if err != nil {
+				return nil, err
 			}
 			if found == nil {
 				return nil, &Error{Precondition, "missing_stub", "Invalid attachment stub in " + d.ID + " for " + a.Name}
@@ -191,19 +186,47 @@ func (db *Database) attach(d, near *Document, far func() ([]*Document, error)) (
 	}, nil
 }
 
-// stored returns the attachment of d that a stub stands for, nil if there is none. It has the stub's name, and
-// its digest if byDigest, else its generation if the stub names one.
-func (d *Document) stored(stub *Attachment, byDigest bool) *Attachment {
-	if d == nil {
-		return nil
+// stored are the attachments that the stubs of a document may stand for. There may be tens of thousands of them.
+type stored struct {
+	near map[string]*Attachment   // of the replaced revision
+	far  []map[string]*Attachment // of other leaves, once they are read
+	read func() ([]*Document, error)
+}
+
+// find returns the attachment that a stub stands for, nil if there is none: that of its name in the replaced revision,
+// of its generation if the stub names one, or else that of its name and digest in another leaf.
+func (s *stored) find(stub *Attachment) (*Attachment, error) {
+	if a := s.near[stub.Name]; a != nil && (stub.RevPos == 0 || a.RevPos == stub.RevPos) {
+		return a, nil
 	}
-	for i := range d.Attachments {
-		a := &d.Attachments[i]
-		if a.Name == stub.Name && (byDigest && bytes.Equal(a.Digest, stub.Digest) || !byDigest && (stub.RevPos == 0 || a.RevPos == stub.RevPos)) {
-			return a
+	if stub.Digest == nil {
+		return nil, nil
+	}
+	if s.read != nil {
+		leaves, err := s.read()
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range leaves {
+			s.far = append(s.far, byName(d))
+		}
+		s.read = nil
+	}
+	for _, names := range s.far {
+		if a := names[stub.Name]; a != nil && bytes.Equal(a.Digest, stub.Digest) {
+			return a, nil
 		}
 	}
-	return nil
+	return nil, nil
+}
+
+// byName has the attachments of a document, which may be nil.
+func byName(d *Document) map[string]*Attachment {
+	names := map[string]*Attachment{}
+	for i := 0; d != nil && i < len(d.Attachments); i++ {
+		names[d.Attachments[i].Name] = &d.Attachments[i]
+	}
+	return names
 }
 
 // settle sets the place, digest and length of the attachment's bytes, now that they are known. It refuses bytes

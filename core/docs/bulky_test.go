@@ -130,3 +130,29 @@ func TestRefusedBesideOthers(t *testing.T) {
 		t.Errorf("the feed is %s", feed)
 	}
 }
+
+// TestManyAttachments: a document with as many attachments as it may have is written in a time that grows with their
+// number, whether its stubs stand for those of the revision before or of another leaf. Else the end of its job would
+// take longer than a transaction may.
+func TestManyAttachments(t *testing.T) {
+	const many = 20_000
+	list := func(one string) string {
+		var all []string
+		for i := range many {
+			all = append(all, fmt.Sprintf(`"a%d":%s`, i, one))
+		}
+		return `"_attachments":{` + strings.Join(all, ",") + "}}"
+	}
+	w := newWorld(t)
+	first := w.put(t, `{"_id":"a",`+list(`{"data":""}`))
+	stubs := list(`{"stub":true,"digest":"md5-1B2M2Y8AsgTpgAmY7PhCfg=="}`)
+	second := w.put(t, `{"_id":"a","_rev":"`+first+`",`+stubs)
+	if got := w.replicate(t, `{"_id":"a","_rev":"1-x",`+stubs); got != "1-x" {
+		t.Errorf("another leaf: %s", got)
+	}
+	w.put(t, `{"_id":"a","_rev":"`+second+`","_deleted":true}`)
+	doc := must(t, w, func(db *Database) (*Document, error) { return db.Read("a", Want{}) })
+	if len(doc.Attachments) != many {
+		t.Errorf("%d attachments", len(doc.Attachments))
+	}
+}

@@ -441,14 +441,16 @@ func (b *batch) drop(r *record, superseded []revtree.LeafRev) error {
 	if err != nil {
 		return err
 	}
+	still := map[tuple.UUID]bool{}
+	for _, d := range kept {
+		for i := range d.Attachments {
+			still[d.Attachments[i].Blob] = true
+		}
+	}
 	for i := range dropped {
-		if !slices.ContainsFunc(kept, func(d *Document) bool { return d.hasBlob(dropped[i].Blob) }) {
-			b.db.clearBlob(dropped[i].Blob)
+		if blob := dropped[i].Blob; !still[blob] {
+			b.db.clearBlob(blob)
 		}
 	}
 	return nil
-}
-
-func (d *Document) hasBlob(blob tuple.UUID) bool {
-	return slices.ContainsFunc(d.Attachments, func(a Attachment) bool { return a.Blob == blob })
 }
