@@ -116,6 +116,11 @@ func (q Opened) perform(tx kv.Tx, s *Store, _ instant.Time) (Result, error) {
 }
 
 func (q Apply) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
+	parts := make([]part, len(q.Docs)) // of long documents these take a while, and the transaction begins when it reads
+	for i, d := range q.Docs {
+		p := &parts[i]
+		p.body, p.digest, p.state, p.err = split(d.Body)
+	}
 	_, data, err := q.read(tx, s)
 	if err != nil {
 		return nil, err
@@ -128,7 +133,7 @@ func (q Apply) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
 	if q.Odd {
 		s.Keys.put(tx, q.ID, q.Docs[0].ID, leftOut)
 		data.Missing = true
-	} else if done, due, err = s.apply(tx, q, data, now); err != nil {
+	} else if done, due, err = s.apply(tx, q, parts, data, now); err != nil {
 		return nil, err
 	}
 	if done == len(q.Docs) {
@@ -148,12 +153,14 @@ func (q Apply) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
 }
 
 // apply brings documents into the mirror, and returns how many, and whether states are to be written back.
-func (s *Store) apply(tx kv.Tx, q Apply, data *Job, now instant.Time) (done int, due bool, err error) {
+func (s *Store) apply(
+	tx kv.Tx, q Apply, parts []part, data *Job, now instant.Time,
+) (done int, due bool, err error) {
 	db, err := s.mirror(tx, q.ID)
 	if err != nil {
 		return 0, false, err
 	}
-	a := applying{tx: tx, s: s, job: q.ID, epoch: data.Epoch, db: db}
+	a := applying{tx: tx, s: s, job: q.ID, epoch: data.Epoch, db: db, parts: parts}
 	if err := a.take(q.Docs); err != nil {
 		return 0, false, ofDoc("", err)
 	}
@@ -196,6 +203,13 @@ func (q Apply) done(data *Job) int {
 // mirror opens the mirror of a job.
 func (s *Store) mirror(tx kv.Tx, id string) (*docs.Database, error) { return s.Relay.Docs.Open(tx, id) }
 
+// part is a document as split parts it.
+type part struct {
+	body          ejson.Value
+	digest, state string
+	err           error
+}
+
 // applying is one call of Apply.
 type applying struct {
 	tx    kv.Tx
@@ -203,6 +217,7 @@ type applying struct {
 	job   string
 	epoch int64
 	db    *docs.Database
+	parts []part // of the documents; none of those that are deleted
 
 	writes []jobstore.Mirrored
 	places []int    // of writes, in the documents
@@ -246,7 +261,7 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 	if old != nil && old.Rev == d.Rev {
 		return a.unchanged(d, *old)
 	}
-	body, digest, state, err := split(d.Body)
+	body, digest, state, err := a.parts[i].body, a.parts[i].digest, a.parts[i].state, a.parts[i].err
 	m := jobstore.Mirrored{ID: d.ID, Body: body, Refusal: d.Refusal}
 	switch {
 	case d.Refusal != "":

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/ejson"
 	"couchrelay/core/follow"
 	"couchrelay/core/kv"
 	"couchrelay/core/peer"
@@ -20,16 +21,31 @@ const readAtMost = 15_000_000
 type weighing struct {
 	kv.Database
 	most int
+	long time.Duration // that one transaction has taken at most, from its first read to its commit
 }
 
 type weighed struct {
 	kv.Transaction
-	w    *weighing
-	read int
+	w     *weighing
+	read  int
+	began time.Time
 }
 
 func (w *weighing) Begin(ctx context.Context, o kv.Options) kv.Transaction {
 	return &weighed{Transaction: w.Database.Begin(ctx, o), w: w}
+}
+
+func (t *weighed) Commit() error {
+	if !t.began.IsZero() {
+		t.w.long = max(t.w.long, time.Since(t.began))
+	}
+	return t.Transaction.Commit()
+}
+
+func (t *weighed) begin() {
+	if t.began.IsZero() {
+		t.began = time.Now()
+	}
 }
 
 func (t *weighed) count(value []byte) {
@@ -38,12 +54,14 @@ func (t *weighed) count(value []byte) {
 }
 
 func (t *weighed) Get(key []byte) ([]byte, error) {
+	t.begin()
 	value, err := t.Transaction.Get(key)
 	t.count(value)
 	return value, err
 }
 
 func (t *weighed) GetAll(keys [][]byte) ([][]byte, error) {
+	t.begin()
 	values, err := t.Transaction.GetAll(keys)
 	for _, v := range values {
 		t.count(v)
@@ -52,6 +70,7 @@ func (t *weighed) GetAll(keys [][]byte) ([][]byte, error) {
 }
 
 func (t *weighed) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) {
+	t.begin()
 	rows, err := t.Transaction.GetRange(r, o)
 	for _, row := range rows {
 		t.count(row.Value)
@@ -140,5 +159,28 @@ func TestLongLeftovers(t *testing.T) {
 	}
 	if most == 0 || most > readAtMost {
 		t.Errorf("%d bytes of documents are applied at once", most)
+	}
+}
+
+// TestLongestDocument: a document that takes long to parse is parsed before the transaction begins with its first read,
+// since it has five seconds.
+func TestLongestDocument(t *testing.T) {
+	w := newWorld(t)
+	store := &weighing{Database: w.db}
+	w.db = store
+	body := `{"source":"http://a/x","target":"http://b/y","z":[` + strings.Repeat("0,", 1_600_000) + `0]}`
+	began := time.Now()
+	if _, err := ejson.Parse([]byte(body)); err != nil {
+		t.Fatal(err)
+	}
+	parses := time.Since(began)
+	w.write("d", body)
+	w.start()
+	w.settle(10 * time.Second)
+	if state, _ := w.job("d"); state != "failed" { // the mirror does not take it
+		t.Errorf("its job is %q", state)
+	}
+	if store.long > parses/2 {
+		t.Errorf("a transaction takes %s, and to parse the document takes %s", store.long, parses)
 	}
 }
