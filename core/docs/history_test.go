@@ -118,3 +118,17 @@ func TestForgedName(t *testing.T) {
 		t.Errorf("the feed has %s", got)
 	}
 }
+
+// TestNameIsNoText: a revision whose name is no UTF-8, as a URL may have it, is refused: answers are JSON, and would
+// give it another name, by which it is not found.
+func TestNameIsNoText(t *testing.T) {
+	w := newWorld(t)
+	e := replicated(t, `{"_id":"a","_rev":"1-x"}`)
+	e.Rev.ID = "\xff"
+	if got := outcome(w.update(t, e)[0]); got != "bad_request" {
+		t.Errorf("it is %q", got)
+	}
+	if got := w.changes(t, Query{}); got != "" {
+		t.Errorf("the feed has %q", got)
+	}
+}

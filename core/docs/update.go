@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"unicode/utf8"
 
 	"couchrelay/core/docs/revtree"
 	"couchrelay/core/kv"
@@ -324,6 +325,9 @@ func (b *batch) merge(r *record, d *Document) (bool, error) {
 		r.tree = tree
 		b.touch(r)
 		return true, b.drop(r, done.Superseded)
+	}
+	if !utf8.ValidString(d.Rev.ID) { // the others come in JSON
+		return false, ErrRev
 	}
 	if d.Rev.Gen > revtree.MaxBrought {
 		return false, BadRequest("the generation of revision %s is too high: a replicator may bring up to %d", d.Rev,
