@@ -27,6 +27,7 @@ type blobReader struct {
 	a      *docs.Attachment
 	offset int64
 	part   []byte
+	failed error // of the store
 }
 
 func (r *blobReader) Read(p []byte) (int, error) {
@@ -35,6 +36,7 @@ func (r *blobReader) Read(p []byte) (int, error) {
 			return db.ReadAttachment(r.a, r.offset, readSize)
 		})
 		if err != nil {
+			r.failed = err
 			return 0, err
 		}
 		if len(part) == 0 {
@@ -48,15 +50,28 @@ func (r *blobReader) Read(p []byte) (int, error) {
 }
 
 // stored reads an attachment as it is stored.
-func (q *request) stored(a *docs.Attachment) io.Reader {
+func (q *request) stored(a *docs.Attachment) *blobReader {
 	stub := *a
 	stub.Content = docs.Stub
 	return &blobReader{q: q, a: &stub}
 }
 
-// decoded reads an attachment without its encoding.
+// decoded reads an attachment without its encoding. Bytes that do not have the encoding which their writer named, as a
+// CouchDB stores them, too, are read as they are: they must not cut off an answer that has other documents. So they are
+// looked through first.
 func (q *request) decoded(a *docs.Attachment) (io.Reader, error) {
 	if a.Encoding == "" {
+		return q.stored(a), nil
+	}
+	looked := q.stored(a)
+	unpacked, err := gzip.NewReader(looked)
+	if err == nil {
+		_, err = io.Copy(io.Discard, unpacked)
+	}
+	switch {
+	case looked.failed != nil:
+		return nil, looked.failed
+	case err != nil:
 		return q.stored(a), nil
 	}
 	return gzip.NewReader(q.stored(a))
@@ -228,19 +243,16 @@ func (q *request) getAttachment() error {
 	if q.Unchanged(`"` + strings.TrimPrefix(a.DigestText(), "md5-") + `"`) {
 		return nil
 	}
-	body, length := q.stored(a), a.Size()
-	switch {
-	case a.Encoding == "":
-	case q.acceptsEncoding(a.Encoding):
-		q.W.Header().Set("Content-Encoding", a.Encoding)
-	default:
+	var body io.Reader = q.stored(a)
+	if plain := a.Encoding == ""; plain || q.acceptsEncoding(a.Encoding) {
+		if !plain {
+			q.W.Header().Set("Content-Encoding", a.Encoding)
+		}
+		q.W.Header().Set("Content-Length", strconv.FormatInt(a.Size(), 10))
+	} else if q.Method != http.MethodHead { // the client that wrote the attachment may have given a wrong length
 		if body, err = q.decoded(a); err != nil {
 			return err
 		}
-		length = -1 // the client that wrote the attachment may have given a wrong length
-	}
-	if length >= 0 {
-		q.W.Header().Set("Content-Length", strconv.FormatInt(length, 10))
 	}
 	q.Begin(http.StatusOK, headerText(a.Type))
 	if q.Method == http.MethodHead {

@@ -86,6 +86,37 @@ func TestEncodedAttachment(t *testing.T) {
 	}
 }
 
+// TestBogusEncoding: bytes that are no gzip, though their writer said so, are given as they are, and the answers that
+// have them are whole.
+func TestBogusEncoding(t *testing.T) {
+	s := newSite(t)
+	packed := gzipped(strings.Repeat("hello", 1000))
+	for name, text := range map[string]string{
+		"a text": "not packed", "empty": "", "cut": packed[:len(packed)/2], "longer": packed + "x",
+	} {
+		path := "/db/" + url.PathEscape(name)
+		answer := s.Send("PUT", path+"/f", strings.NewReader(text), "Content-Encoding", "gzip")
+		if got := s.Text(answer); answer.StatusCode != 201 {
+			t.Fatal(got)
+		}
+		s.Want("GET "+path+"/f", 200, text)
+		s.Want("HEAD "+path+"/f", 200, "")
+		want := `"data":"` + base64.StdEncoding.EncodeToString([]byte(text)) + `"`
+		for _, ask := range []string{
+			"GET " + path + "?attachments=true", "GET " + path + "?attachments=true&open_revs=all",
+			"GET /db/_all_docs?include_docs=true&attachments=true",
+			"GET /db/_changes?include_docs=true&attachments=true",
+			`POST /db/_bulk_get?attachments=true {"docs":[{"id":"` + name + `"}]}`,
+		} {
+			got := s.Text(s.Ask(ask, "Accept", "application/json"))
+			whole := json.Valid([]byte(strings.ReplaceAll(got, ":S", ":0")))
+			if !whole || !strings.Contains(got, want) {
+				t.Errorf("%s: %s, want %s in it", ask, got, want)
+			}
+		}
+	}
+}
+
 // multi is a multipart/related body of a document and attachments.
 func multi(doc string, parts ...string) string {
 	body := "--b\r\nContent-Type: application/json\r\n\r\n" + doc
