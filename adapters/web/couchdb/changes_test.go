@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -294,6 +295,37 @@ func TestChangesTime(t *testing.T) {
 	s.expect(next, `{"last_seq":S,"pending":0}`, "END")
 	s.Want("GET /db/_changes?feed=longpoll&since=now", 200, results("0"))
 	s.Want("GET /db/_changes?feed=longpoll&since=now&timeout=0", 200, results("0"))
+}
+
+// begun is a store that counts transactions.
+type begun struct {
+	kv.Database
+	n *atomic.Int64
+}
+
+func (b begun) Begin(ctx context.Context, o kv.Options) kv.Transaction {
+	b.n.Add(1)
+	return b.Database.Begin(ctx, o)
+}
+
+// TestSignsReadNothing: a sign of life a millisecond does not have the store read as often, and changes come as ever.
+func TestSignsReadNothing(t *testing.T) {
+	var transactions atomic.Int64
+	s := filled(t, func(o *Options) { o.Store = begun{o.Store, &transactions} })
+	next, _ := s.lines("?feed=continuous&since=now&heartbeat=1")
+	before := transactions.Load()
+	s.expect(next, slices.Repeat([]string{""}, 200)...)
+	if n := transactions.Load() - before; n > 50 {
+		t.Errorf("%d transactions for 200 signs of life", n)
+	}
+	s.Want(`PUT /db/z {}`, 201, `{"ok":true,"id":"z","rev":"1-*"}`)
+	line := next()
+	for line == "" {
+		line = next()
+	}
+	if !strings.Contains(line, `"id":"z"`) {
+		t.Error(line)
+	}
 }
 
 // watching is a store that counts the watches that have not ended.

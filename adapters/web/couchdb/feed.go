@@ -264,16 +264,19 @@ func (f *feed) giveSign() error {
 	return http.NewResponseController(f.W).Flush()
 }
 
-// await waits for a change, or until it is time to look again. It reports whether the feed goes on.
+// await waits for a change, or until it is time to look again, and gives signs of life meanwhile: these need no
+// look. It reports whether the feed goes on.
 func (f *feed) await(w kv.Watch) (goesOn bool, err error) {
 	quiet := f.quiet()
-	if quiet <= 0 && f.beat {
-		return true, f.giveSign()
-	}
-	if quiet <= 0 {
+	switch {
+	case quiet > 0:
+		err = http.NewResponseController(f.W).Flush()
+	case f.beat:
+		quiet, err = f.wait, f.giveSign()
+	default:
 		return false, f.end(false)
 	}
-	if err := http.NewResponseController(f.W).Flush(); err != nil {
+	if err != nil {
 		return false, err
 	}
 	change := make(chan struct{})
@@ -282,15 +285,27 @@ func (f *feed) await(w kv.Watch) (goesOn bool, err error) {
 			close(change)
 		}
 	}()
-	timer := f.Clock.Timer(min(quiet, feedPoll))
-	defer timer.Stop()
-	select {
-	case <-f.Context().Done():
-		if !errors.Is(context.Cause(f.Context()), kv.ErrUnavailable) {
-			return false, f.Context().Err()
+	look, sign := f.Clock.Timer(feedPoll), f.Clock.Timer(quiet)
+	defer look.Stop()
+	defer sign.Stop()
+	for {
+		select {
+		case <-f.Context().Done():
+			if !errors.Is(context.Cause(f.Context()), kv.ErrUnavailable) {
+				return false, f.Context().Err()
+			}
+		case <-change:
+		case <-look.C:
+		case <-sign.C:
+			if !f.beat {
+				break // a last look
+			}
+			if err := f.giveSign(); err != nil {
+				return false, err
+			}
+			sign.Reset(f.wait)
+			continue
 		}
-	case <-change:
-	case <-timer.C:
+		return true, nil
 	}
-	return true, nil
 }
