@@ -80,7 +80,11 @@ func (c *backupCommand) write(to io.Writer) (tail archive.Tail, err error) {
 		defer stop() // what was written is removed first
 		return u.Backup(ctx, to)
 	}
-	err = c.stream("POST", "/_node/_local/_backup", func(body io.Reader) error {
+	node, err := c.node()
+	if err != nil {
+		return tail, err
+	}
+	err = c.stream("POST", node+"/_backup", func(body io.Reader) error {
 		copied := bufio.NewWriterSize(to, 1<<20)
 		if tail, err = passOn(io.TeeReader(body, copied)); err != nil {
 			return err

@@ -293,6 +293,10 @@ func TestSilentService(t *testing.T) {
 		{failed, "", []string{"backup", "-"}}, {failed, "couchrelay backup\n", []string{"backup", "-"}},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/" {
+				_, _ = io.WriteString(w, `{"vendor":{"name":"couchrelay"}}`)
+				return
+			}
 			if c.begin != "" {
 				_, _ = io.WriteString(w, c.begin)
 				_ = http.NewResponseController(w).Flush()
@@ -304,6 +308,37 @@ func TestSilentService(t *testing.T) {
 		if !strings.Contains(out, "nothing came from "+server.URL+" for 200ms (--timeout)") {
 			t.Errorf("%q: %s says %q", c.begin, c.line, out)
 		}
+	}
+}
+
+// TestUpkeepThroughFront: where a CouchDB answers for _local, or does not answer, the service behind the same address
+// looks after its store and its keys.
+func TestUpkeepThroughFront(t *testing.T) {
+	t.Parallel()
+	r, _ := newStoredRig(t)
+	couch := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.URL.Path == "/" {
+			_, _ = io.WriteString(w, `{"couchdb":"Welcome","vendor":{"name":"The Apache Software Foundation"}}`)
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, `{"error":"not_found","reason":"of the CouchDB"}`)
+	}))
+	r.stop()
+	c := r.svc.started
+	if err := errors.Join(c.Set("front", "couchdb", couch.URL), c.Set("couch_auth", "url", "none")); err != nil {
+		t.Fatal(err)
+	}
+	r.start(c)
+	for range 2 {
+		for wants, line := range map[string][]string{"seals": {"rekey", "--status"}, ": sound\n": {"check"},
+			" rows, ": {"backup", filepath.Join(t.TempDir(), "file")}} {
+			out := typedIn(t, 0, append(line, "--server", r.url)...)
+			if !strings.Contains(strings.ToLower(out), wants) {
+				t.Errorf("%s says %q, want %q", line, out, wants)
+			}
+		}
+		couch.Close()
 	}
 }
 

@@ -84,8 +84,12 @@ func (c *checkCommand) ask(w *window) (s inspect.Summary, err error) {
 	if c.Repair {
 		method = "POST"
 	}
+	node, err := c.node()
+	if err != nil {
+		return s, err
+	}
 	whole := false
-	err = c.stream(method, "/_node/_local/_check", func(body io.Reader) error {
+	err = c.stream(method, node+"/_check", func(body io.Reader) error {
 		for lines := json.NewDecoder(body); ; {
 			var line struct {
 				Finding *inspect.Told

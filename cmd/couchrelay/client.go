@@ -41,6 +41,26 @@ type remote struct {
 	JSON        bool          `name:"json" help:"${json}"`
 }
 
+// localNode is the path of the node that answers, whichever that is behind a balancer.
+const localNode = "/_node/_local"
+
+// node is the path of the service's node. It has the node's name where / is a CouchDB's, or of nobody: before a CouchDB
+// the service answers for its own name only.
+func (r *remote) node() (path string, err error) {
+	var here struct{ Vendor struct{ Name string } }
+	var nodes struct {
+		By string `json:"answered_by"`
+	}
+	err = r.into("GET", "/", nil, nil, &here)
+	if err == nil && here.Vendor.Name == "couchrelay" {
+		return localNode, nil
+	}
+	if _, refused := errors.AsType[*rejection](err); err == nil || refused {
+		err = r.into("GET", "/_scheduler/nodes", nil, nil, &nodes)
+	}
+	return "/_node/" + url.PathEscape(nodes.By), err
+}
+
 // maxAnswer bounds what is read of an answer.
 const maxAnswer = 256 << 20
 
@@ -349,11 +369,8 @@ func (r *remote) show(
 	w *window, method, path string, query url.Values, body any, print func(*screen, ejson.Value),
 ) error {
 	a, err := r.ask(method, path, query, body)
-	if no, is := errors.AsType[*rejection](err); is && r.JSON {
-		_ = w.json(no.raw) // the error tells more than that of an output that is closed
-	}
 	if err != nil {
-		return err
+		return r.refused(w, err)
 	}
 	if r.JSON {
 		return w.json(a.raw)
@@ -361,5 +378,13 @@ func (r *remote) show(
 	s := &screen{width: w.width}
 	print(s, a.value)
 	_, err = io.WriteString(w.to, s.text.String())
+	return err
+}
+
+// refused prints for --json the answer that is an error, and returns the error.
+func (r *remote) refused(w *window, err error) error {
+	if no, is := errors.AsType[*rejection](err); is && r.JSON {
+		_ = w.json(no.raw) // the error tells more than that of an output that is closed
+	}
 	return err
 }

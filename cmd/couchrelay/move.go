@@ -108,13 +108,13 @@ func (m *move) say(format string, args ...any) {
 
 // sameUUID demands that both servers compute the same replication ids: else all would be copied again.
 func (m *move) sameUUID(in bool) error {
-	var couch, here struct {
-		UUID   string
-		Vendor struct{ Name string }
-	}
+	var couch, here struct{ UUID string }
 	err := errors.Join(m.couch.into("GET", "/", nil, nil, &couch), m.remote.into("GET", "/", nil, nil, &here))
-	if m.node = "/_node/_local"; err == nil && here.Vendor.Name != "couchrelay" {
-		m.node, here.UUID, err = behindFront(&m.remote)
+	if err == nil {
+		m.node, err = m.remote.node()
+	}
+	if err == nil && m.node != localNode {
+		err = m.remote.into("GET", m.node+"/_config/couchdb/uuid", nil, nil, &here.UUID)
 	}
 	switch {
 	case err != nil:
@@ -134,19 +134,6 @@ func (m *move) sameUUID(in bool) error {
 	}
 	return fmt.Errorf("the service has the uuid of the CouchDB, %s, in its configuration now: restart it, and "+
 		"run the same command again", couch.UUID)
-}
-
-// behindFront finds the path of a service's node, and the uuid that it has, where a CouchDB answers for _local.
-func behindFront(service *remote) (node, uuid string, err error) {
-	var nodes struct {
-		By string `json:"answered_by"`
-	}
-	if err := service.into("GET", "/_scheduler/nodes", nil, nil, &nodes); err != nil {
-		return "", "", err
-	}
-	node = "/_node/" + url.PathEscape(nodes.By)
-	err = service.into("GET", node+"/_config/couchdb/uuid", nil, nil, &uuid)
-	return node, uuid, err
 }
 
 // importAll copies a CouchDB's replications behind holds, which it lifts if it is to take over.

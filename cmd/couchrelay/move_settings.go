@@ -23,7 +23,7 @@ func (m *move) settings() error {
 	for _, section := range []string{"replicator", "replicator.shares"} {
 		theirs, ours := map[string]string{}, map[string]string{}
 		path := "/_config/" + section
-		if err := m.couch.into("GET", "/_node/_local"+path, nil, nil, &theirs); err != nil && !isMissing(err) {
+		if err := m.couch.into("GET", localNode+path, nil, nil, &theirs); err != nil && !isMissing(err) {
 			return err
 		}
 		path = m.node + path

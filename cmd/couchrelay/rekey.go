@@ -6,8 +6,6 @@ import (
 	"couchrelay/core/ejson"
 )
 
-const rekeyPath = "/_node/_local/_rekey"
-
 // rekeyCommand changes the key that encrypts credentials in the store.
 type rekeyCommand struct {
 	remote
@@ -25,18 +23,23 @@ func (rekeyCommand) Help() string {
 }
 
 func (c *rekeyCommand) Run(w *window) error {
+	path, err := c.node()
+	if err != nil {
+		return c.refused(w, err)
+	}
+	path += "/_rekey"
 	switch {
 	case c.Drop:
-		return c.show(w, "DELETE", rekeyPath, nil, nil, func(s *screen, v ejson.Value) {
+		return c.show(w, "DELETE", path, nil, nil, func(s *screen, v ejson.Value) {
 			s.line("dropped: %s", ids(member(v, "dropped")))
 			if needed := member(v, "needed"); len(needed.Elems) > 0 {
 				s.line("still needed: %s; try again when --status says done", ids(needed))
 			}
 		})
 	case c.Status:
-		return c.show(w, "GET", rekeyPath, nil, nil, keysOn)
+		return c.show(w, "GET", path, nil, nil, keysOn)
 	}
-	return c.show(w, "POST", rekeyPath, nil, nil, keysOn)
+	return c.show(w, "POST", path, nil, nil, keysOn)
 }
 
 func ids(list ejson.Value) string {
