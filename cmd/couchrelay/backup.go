@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,10 +87,8 @@ func (c *backupCommand) write(to io.Writer) (tail archive.Tail, err error) {
 	}
 	err = c.stream("POST", node+"/_backup", func(body io.Reader) error {
 		copied := bufio.NewWriterSize(to, 1<<20)
-		if tail, err = passOn(io.TeeReader(body, copied)); err != nil {
-			return err
-		}
-		return copied.Flush()
+		tail, err = passOn(io.TeeReader(body, copied))
+		return cmp.Or(copied.Flush(), err) // a write that fails is no fault of the service
 	})
 	return tail, err
 }

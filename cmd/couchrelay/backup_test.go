@@ -346,9 +346,11 @@ func TestUpkeepThroughFront(t *testing.T) {
 // durable.Replace.
 func TestFullDisk(t *testing.T) {
 	r, _ := newStoredRig(t)
+	large := strings.Repeat("x", 1<<20) // more than what waits to be written
+	r.want(201, "PUT", "_replicator/a", `{"source":"http://a/a","target":"http://a/b","paused":true,"x":"`+large+`"}`)
 	full := &window{to: diskFull{}}
 	command := backupCommand{remote: remote{Server: r.url, Timeout: time.Minute}, File: "-"}
-	if err := command.Run(full); !errors.Is(err, syscall.ENOSPC) {
+	if err := command.Run(full); !errors.Is(err, syscall.ENOSPC) || strings.Contains(err.Error(), "service") {
 		t.Errorf("of a service the error is %v", err)
 	}
 }
@@ -358,8 +360,36 @@ func TestInterruptedBackup(t *testing.T) {
 	r, dir := newStoredRig(t)
 	r.stop()
 	err := (&backupCommand{Store: dir, File: "-"}).Run(&window{to: interrupting{}})
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("the error is %v", err)
+	if !errors.Is(err, context.Canceled) || complaint(err) != "couchrelay: interrupted" {
+		t.Errorf("the error is %v, told as %q", err, complaint(err))
+	}
+}
+
+// TestInterruptedUpkeep: a command that is interrupted says so, and blames no service, whose answer it was reading.
+func TestInterruptedUpkeep(t *testing.T) {
+	for _, c := range []struct{ begin, command, file string }{
+		{"\n", "check", ""}, {"couchrelay backup\n", "backup", "-"},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/" {
+				_, _ = io.WriteString(w, `{"vendor":{"name":"couchrelay"}}`)
+				return
+			}
+			_, _ = io.WriteString(w, c.begin)
+			_ = http.NewResponseController(w).Flush()
+			time.Sleep(100 * time.Millisecond)
+			_ = syscall.Kill(os.Getpid(), syscall.SIGINT)
+			<-r.Context().Done()
+		}))
+		defer server.Close()
+		line := append([]string{c.command, "--server", server.URL}, strings.Fields(c.file)...)
+		if _, _, err := typed(t, 0, line...); err == nil || complaint(err) != "couchrelay: interrupted" {
+			t.Errorf("%s: %v", c.command, err)
+		}
+	}
+	err := statusError{fmt.Errorf("restore into store: %w", context.Canceled), unchecked}
+	if text := complaint(err); text != "couchrelay: restore into store: interrupted" {
+		t.Error(text)
 	}
 }
 

@@ -156,8 +156,11 @@ func readAtMost(body io.Reader, most int64) ([]byte, error) {
 	return raw, err
 }
 
-// errSilent ends a request to a service that does not answer any more.
-var errSilent = errors.New("the service is silent")
+// Errors that end requests.
+var (
+	errSilent      = errors.New("the service is silent")
+	errInterrupted = errors.New("interrupted")
+)
 
 // stream sends a request whose answer may take as long as it likes while something of it comes, and hands that on,
 // unless it tells of an error.
@@ -169,8 +172,11 @@ func (r *remote) stream(method, path string, take func(io.Reader) error) error {
 	err := r.streamed(ctx, method, path, take, func() *time.Timer {
 		return time.AfterFunc(r.Timeout, func() { cancel(errSilent) })
 	})
-	if err != nil && errors.Is(context.Cause(ctx), errSilent) {
+	switch {
+	case err != nil && errors.Is(context.Cause(ctx), errSilent):
 		return fmt.Errorf("nothing came from %s for %s (--timeout)", r.shown(), r.Timeout)
+	case err != nil && ctx.Err() != nil:
+		return errInterrupted
 	}
 	return err
 }
@@ -295,7 +301,7 @@ func (r *remote) explain(ctx context.Context, err error) error {
 	server := r.shown()
 	switch timeout, is := errors.AsType[net.Error](err); {
 	case errors.Is(ctx.Err(), context.Canceled):
-		return errors.New("interrupted")
+		return errInterrupted
 	case ctx.Err() != nil || is && timeout.Timeout():
 		return fmt.Errorf("%s did not answer within %s (--timeout)", server, r.Timeout)
 	}

@@ -3,9 +3,12 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"couchrelay/adapters/manual"
 	"couchrelay/adapters/terminal"
@@ -95,8 +98,14 @@ func refuse(parser *kong.Kong, err error) {
 	parser.FatalIfErrorf(err)
 }
 
-// complaint is what the terminal shows of an error, in which servers may have a part.
-func complaint(err error) string { return "couchrelay: " + terminal.CleanLines(err.Error()) }
+// complaint is what the terminal shows of an error, in which servers may have a part. Only signals cancel a command.
+func complaint(err error) string {
+	text := err.Error()
+	if errors.Is(err, context.Canceled) {
+		text = strings.ReplaceAll(text, context.Canceled.Error(), errInterrupted.Error())
+	}
+	return "couchrelay: " + terminal.CleanLines(text)
+}
 
 // spelled takes help as a command, and --version, as other programs have them.
 func spelled(args []string) []string {
