@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"couchrelay/core/peer"
 	"couchrelay/core/spec"
@@ -163,4 +164,27 @@ func TestUnreadComesLater(t *testing.T) {
 			t.Errorf("room for %d: listed %v", room, w.list)
 		}
 	}
+}
+
+// TestListHasRoomAgain: a list of which documents have come over has room for others in the same run, and attempts of
+// those that are in it take no further place.
+func TestListHasRoomAgain(t *testing.T) {
+	w := refusing(t, spec.RetryRefused)
+	w.plan.Continuous = true
+	w.others = MaxListed - 6 - 1
+	w.begin()
+	room := func(n int) {
+		t.Helper()
+		revs := []string{"1-a", "1-b", "1-c", "1-d", "1-e", "1-f", "1-g", "1-h"}
+		if f := w.run.refused; !f.hasRoom("new", revs[:n]...) || f.hasRoom("new", revs[:n+1]...) {
+			t.Errorf("of %d documents %d are listed, and there should be room for %d", f.listed, len(w.list), n)
+		}
+	}
+	w.until(time.Second)
+	room(1)
+	w.until(24 * time.Hour)
+	room(1)
+	clear(w.refuses)
+	w.until(maxRefusedPause * 5 / 4)
+	room(7)
 }

@@ -76,8 +76,7 @@ type refusals struct {
 	docs map[uint64]bool
 	rng  prng.Source // spreads passes of runs that begin together
 
-	next  instant.Time // when the next pass begins; Never while there is no reason for one
-	added int64        // revisions that this run has put into the list, or more
+	next instant.Time // when the next pass begins; Never while there is no reason for one
 	standing
 	taken   int64 // documents that the target had taken when the list had room last, in this run
 	changed bool  // such a document was written since the last pass began
@@ -86,6 +85,7 @@ type refusals struct {
 	// The pass under way; without meaning while passing is false.
 	passing bool
 	insists bool            // it is the last attempt of a one-shot
+	exact   bool            // each revision of its pages is in the list, until the pass itself finds that it is over
 	found   map[uint64]bool // docs as the pass finds them
 	page    RefusedPage
 	asking  bool            // a DiffRevs is in flight
@@ -96,7 +96,8 @@ type refusals struct {
 
 // standing is what the list is, as far as the last pass and this run's refusals tell.
 type standing struct {
-	failing bool // some of those listed have failed
+	listed  int64 // revisions in the list once it has the queue, or more
+	failing bool  // some of those listed have failed
 	// keeps says that a job which is made anew must try some of them again, too, as far as the pass has come.
 	// Checkpoints have it as unfinished (see checkpoint.Log), as the last pass left it, and before the first one as the
 	// last checkpoint did.
@@ -116,6 +117,7 @@ type filed struct {
 func (f *refusals) begin() {
 	f.docs, f.next, f.rng = map[uint64]bool{}, instant.Never, prng.Fork(f.plan.Seed, "refused")
 	f.version, _ = f.plan.list(f.ids)
+	f.listed = f.plan.Listed
 	if f.plan.Listed > 0 {
 		f.next, f.unfinished = f.now, f.sides[peer.Target].log.Unfinished
 	}
@@ -141,7 +143,9 @@ func (f *refusals) list(b *batch, v Finding) {
 		if f.hasRoom(v.ID, v.Rev) {
 			f.taken = f.info.Written
 		}
-		f.added++
+	}
+	if _, again := f.tried[peerRev{v.ID, v.Rev}]; !again || !f.exact {
+		f.listed++
 	}
 	f.queue = append(f.queue, filed{v, b})
 	f.know(v.ID)
@@ -167,7 +171,7 @@ func (f *refusals) outlives(failed bool, status int) bool {
 // hasRoom reports whether the list has a place for more revisions of a document, which would else only be counted.
 func (f *refusals) hasRoom(id string, revs ...string) bool {
 	long := func(rev string) bool { return len(id)+len(rev) > MaxListedName }
-	return f.plan.Listed+f.added+int64(len(revs)) <= MaxListed && !slices.ContainsFunc(revs, long)
+	return f.listed+int64(len(revs)) <= MaxListed && !slices.ContainsFunc(revs, long)
 }
 
 func clip(text string) string {
@@ -285,7 +289,7 @@ func (f *refusals) passWhenDue() {
 		f.failing, f.keeps = f.files(), false
 		f.insists = f.ending() && !f.last
 		f.last = f.last || f.insists
-		f.found = map[uint64]bool{}
+		f.exact, f.found = !f.holds(func(w filed) bool { return w.Over }), map[uint64]bool{}
 		f.emit(ReadRefused{Limit: f.pageSize()})
 	case f.batch != nil:
 		if f.work.pump(f.batch); f.batch.stage == done {
@@ -297,8 +301,12 @@ func (f *refusals) passWhenDue() {
 
 // files reports whether something failed that the store may not have yet, so that no page of a pass shows it.
 func (f *refusals) files() bool {
-	failed := func(w filed) bool { return !w.Over && w.Failed }
-	return slices.ContainsFunc(f.storing, failed) || slices.ContainsFunc(f.queue, failed)
+	return f.holds(func(w filed) bool { return !w.Over && w.Failed })
+}
+
+// holds reports whether the store may lack a finding of a kind.
+func (f *refusals) holds(is func(filed) bool) bool {
+	return slices.ContainsFunc(f.storing, is) || slices.ContainsFunc(f.queue, is)
 }
 
 // onPage asks the target which revisions of a page it lacks.
@@ -435,6 +443,9 @@ func (f *refusals) makeDurable() {
 		default:
 			for _, o := range f.over {
 				f.queue = append(f.queue, filed{Finding: o})
+			}
+			if f.exact {
+				f.listed -= int64(len(f.over))
 			}
 			f.nextPage()
 		}
