@@ -17,7 +17,8 @@ func (s *Store) Drop(tx kv.Tx, instance tuple.UUID) {
 	tx.Set(s.Keys.Dropped.Pack(instancePrefix(instance)), nil)
 }
 
-// Dropped are the prefixes of the ids of jobs that belong to deleted databases and have still to be removed.
+// Dropped are the prefixes of the ids of jobs that belong to deleted databases and have still to be removed, in their
+// order.
 type Dropped []string
 
 // DroppedDBs reads the deleted databases that are still noted.
@@ -38,14 +39,14 @@ func (k Keys) DroppedDBs(r kv.Reader) (Dropped, error) {
 // Has reports whether a job belongs to one of the databases, or a prefix of ids is that of one.
 func (d Dropped) Has(jobID string) bool { return d.prefixOf(jobID) != "" }
 
-// prefixOf returns the prefix of the deleted database that a job belongs to, empty for none.
+// prefixOf returns the prefix of the deleted database that a job belongs to, empty for none. An accept asks for each of
+// a thousand jobs, and there may be as many databases as users, so they are not compared one by one.
 func (d Dropped) prefixOf(jobID string) string {
-	for _, prefix := range d {
-		if strings.HasPrefix(jobID, prefix) {
-			return prefix
-		}
+	prefix := jobID[:min(len(jobID), instanceSize)]
+	if _, found := slices.BinarySearch(d, prefix); !found {
+		return ""
 	}
-	return ""
+	return prefix
 }
 
 // behind returns an id that follows all ids with the prefix of an instance and precedes all others that do.
@@ -56,7 +57,7 @@ const (
 	// DropLimit is the most jobs that a batch should remove: it has the five seconds of a transaction. On a
 	// slow store even that is too much; see node.Sweep.
 	DropLimit = 500
-	// dropPage is how many jobs are read at once.
+	// dropPage is how many jobs are read at once, and how many databases a batch empties at most.
 	dropPage = 64
 	// dropBytes is about how many bytes are read and written, if that is more than one page.
 	dropBytes = 4 << 20
@@ -78,11 +79,12 @@ func SweepPause(took time.Duration) time.Duration {
 
 // SweepDropped removes up to limit jobs of deleted databases. It begins with running jobs, so that their runs
 // end soon, and goes on with those that stand first among ready jobs, which accepts have to pass over; in both it looks
-// for all deleted databases, and then it empties the first one. It fails with a jobs.UnreadableError if a job cannot be
-// read. The jobs in without stay, and so do the notes of their databases, while others are emptied. It reports whether
-// nothing is left that it could remove.
+// for all deleted databases, and then it empties the first ones, each of which counts as one job more. It fails with a
+// jobs.UnreadableError if a job cannot be read. The jobs in without stay, and so do the notes of their databases, while
+// others are emptied. It reports whether nothing is left that it could remove.
 func (s *Store) SweepDropped(tx kv.Tx, limit int, without ...string) (done bool, err error) {
-	rows, err := tx.GetRange(s.Keys.Dropped.Range(), kv.RangeOptions{Limit: 1 + len(without)})
+	most := dropPage + len(without)
+	rows, err := tx.Snapshot().GetRange(s.Keys.Dropped.Range(), kv.RangeOptions{Limit: most})
 	if err != nil || len(rows) == 0 {
 		return err == nil, err
 	}
@@ -105,26 +107,32 @@ func (s *Store) SweepDropped(tx kv.Tx, limit int, without ...string) (done bool,
 	if err := d.first(); err != nil {
 		return false, err
 	}
-	for _, row := range rows {
+	stays := len(rows) // the first row that does
+	for i, row := range rows {
 		var prefix string
 		if err := s.Keys.Dropped.Scan(row.Key, &prefix); err != nil {
 			return false, err
 		}
+		tx.AddReadConflict(kv.KeyRange(row.Key)) // not with the deletion of another database
 		more, left, err := d.byID(prefix)
+		if more || left {
+			stays = min(stays, i)
+		}
 		switch {
 		case err != nil:
 			return false, err
 		case more:
-			tx.Set(rows[0].Key, []byte{(batches + 1) % dropLook})
+			tx.Set(rows[stays].Key, []byte{(batches + 1) % dropLook})
 			return false, nil
 		case !left:
 			tx.Clear(row.Key)
 			tx.ClearRange(s.Keys.Tally.Sub(prefix).Range())
-			return false, nil
+			d.limit--
+		default:
+			// Reached: a job of a deleted database cannot be read
 		}
-		// Reached: a job of a deleted database cannot be read
 	}
-	return true, nil
+	return len(rows) < most, nil
 }
 
 // dropping is a batch of removals.

@@ -100,3 +100,60 @@ func TestSweepWithinLimit(t *testing.T) {
 		t.Errorf("%d jobs are removed, and should be %d", n, dropPage+6)
 	}
 }
+
+// TestManyDropped: a look-up of a job does not look at each deleted database, of which there may be as many as users,
+// nor does the removal of each take a transaction, which reads all of them.
+func TestManyDropped(t *testing.T) {
+	const databases = 200_000
+	d := make(Dropped, databases)
+	for i := range d {
+		d[i] = instancePrefix(tuple.UUID{byte(i >> 16), byte(i >> 8), byte(i)})
+	}
+	for i := range databases {
+		instance := tuple.UUID{byte(i >> 16), byte(i >> 8), byte(i)}
+		if !d.Has(documentJobID(instance, "a")) || !d.Has(DocumentJobs(instance)) {
+			t.Fatalf("%x does not count as deleted", instance)
+		}
+		if instance[15] = 1; d.Has(documentJobID(instance, "a")) || d.Has(DocumentJobs(instance)) || d.Has("") {
+			t.Fatalf("%x counts as deleted", instance)
+		}
+	}
+	b := newBench(t)
+	b.do1(func(tx kv.Tx) error {
+		for i := range 3 * dropPage {
+			b.s.Drop(tx, tuple.UUID{2, byte(i)})
+		}
+		return nil
+	})
+	for n, done := 1, false; !done; n++ {
+		b.do1(func(tx kv.Tx) (err error) { done, err = b.s.SweepDropped(tx, DropLimit); return err })
+		if n > 4 {
+			t.Fatalf("after %d sweeps there are databases left", n)
+		}
+	}
+	if left := get(b, func(tx kv.Tx) (Dropped, error) { return b.s.Keys.DroppedDBs(tx) }); len(left) > 0 {
+		t.Errorf("sweeps leave %d deleted databases", len(left))
+	}
+}
+
+// TestPlaceOfSweep: a sweep that has emptied a database, and leaves the next one half done, notes that at the latter.
+func TestPlaceOfSweep(t *testing.T) {
+	b := newBench(t)
+	for _, name := range []string{"a", "b", "c"} {
+		b.put(name, fmt.Sprintf(`{"source":"http://h/%s","target":"http://h/t"}`, name), admin)
+		b.pause(jobID(name)) // else they stand in the way of accepts, and go first
+	}
+	b.do1(func(tx kv.Tx) error {
+		b.s.Drop(tx, tuple.UUID{}) // has no jobs, and counts as one
+		b.s.Drop(tx, tuple.UUID{1})
+		return b.s.Docs.Delete(tx, "_replicator", tuple.UUID{1})
+	})
+	for _, want := range [][]string{{jobID("c")}, nil} {
+		done := get(b, func(tx kv.Tx) (bool, error) { return b.s.SweepDropped(tx, 3) })
+		ids := get(b, func(tx kv.Tx) ([]string, error) { return b.s.Keys.Jobs.IDs(tx) })
+		noted := get(b, func(tx kv.Tx) (Dropped, error) { return b.s.Keys.DroppedDBs(tx) })
+		if !slices.Equal(ids, want) || done != (want == nil) || len(noted) != len(want) {
+			t.Errorf("left are the jobs %q of %q, done: %v", ids, noted, done)
+		}
+	}
+}

@@ -192,7 +192,7 @@ func TestDroppedJobs(t *testing.T) {
 		}
 	}
 	left := get(b, func(tx kv.Tx) (jobs.Counts, error) { return b.s.Jobs.Counts(tx) })
-	if left != (jobs.Counts{Ready: 1}) || !stored(request) || batches != 3 {
+	if left != (jobs.Counts{Ready: 1}) || !stored(request) || batches != 2 {
 		t.Errorf("%+v are left after %d batches", left, batches)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"couchrelay/adapters/config"
@@ -115,6 +116,8 @@ type service struct {
 	Options
 	began   time.Time
 	scrapes chan struct{} // has one for each answer with metrics under way
+	// deletions counts the databases that were deleted since a sweep for them began; 0 while there is none.
+	deletions atomic.Int64
 }
 
 // routes lists the endpoints, each behind its rule. Those of databases come last, since they take every path.
@@ -156,28 +159,40 @@ func (s *service) routes() []web.Route {
 	return routes
 }
 
-// sweepTime bounds the work of this process for a database that was deleted. A node does the rest.
+// sweepTime bounds the work of this process for databases that were deleted. A node does the rest.
 const sweepTime = time.Minute
 
-// sweep removes the jobs of a database that was just deleted, which no list shows any more, in the background.
+// sweep removes the jobs of a database that was just deleted, which no list shows any more, in the background. A sweep
+// under way does that, too: one for each of a thousand databases would conflict with all others.
 func (s *service) sweep(ctx context.Context) {
+	if s.deletions.Add(1) > 1 {
+		return
+	}
 	go func() {
-		ctx, cancel := context.WithTimeout(ctx, sweepTime)
-		defer cancel()
-		for {
-			began := s.Clock.Now()
-			done, err := kv.RunWith(ctx, s.DB, kv.Options{Priority: kv.PriorityBatch, Tag: "sweep"},
-				func(tx kv.Tx) (bool, error) { return s.Store.SweepDropped(tx, jobstore.DropLimit) })
-			if done || err != nil {
-				return
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-s.Clock.After(jobstore.SweepPause(s.Clock.Since(began))):
-			}
+		for seen := int64(0); !s.deletions.CompareAndSwap(seen, 0); {
+			seen = s.deletions.Load()
+			s.sweepAll(ctx)
 		}
 	}()
+}
+
+// sweepAll removes the jobs of all deleted databases.
+func (s *service) sweepAll(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, sweepTime)
+	defer cancel()
+	for {
+		began := s.Clock.Now()
+		done, err := kv.RunWith(ctx, s.DB, kv.Options{Priority: kv.PriorityBatch, Tag: "sweep"},
+			func(tx kv.Tx) (bool, error) { return s.Store.SweepDropped(tx, jobstore.DropLimit) })
+		if done || err != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.Clock.After(jobstore.SweepPause(s.Clock.Since(began))):
+		}
+	}
 }
 
 // up tells load balancers whether to send requests here.

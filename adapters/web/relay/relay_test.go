@@ -190,7 +190,15 @@ func TestDeletionOfManyJobs(t *testing.T) {
 // TestSweepPauses: between two batches of a sweep the store has as long to itself as a batch took.
 func TestSweepPauses(t *testing.T) {
 	pauses := pausing{clock.NewMock(), make(chan time.Duration, 10)}
-	s := newService(t, func(o *Options) { o.DB, o.Clock = slowSweeps{o.DB, pauses}, pauses })
+	s := newService(t, func(o *Options) {
+		o.DB, o.Clock = slowSweeps{o.DB, pauses}, pauses
+		for i := range 100 { // more databases than a batch empties
+			err := kv.Do(t.Context(), o.DB, func(tx kv.Tx) error { o.Store.Drop(tx, tuple.UUID{byte(i)}); return nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
 	s.Want("PUT /_replicator", 201, `{"ok":true}`)
 	s.Want("DELETE /_replicator", 200, `{"ok":true}`)
 	select {
@@ -201,6 +209,54 @@ func TestSweepPauses(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Error("no pause")
 	}
+}
+
+// TestOneSweep: of databases that are deleted one after the other one sweep removes the jobs, with those of databases
+// that are deleted meanwhile.
+func TestOneSweep(t *testing.T) {
+	var held, begun atomic.Int64
+	var store Options
+	s := newService(t, func(o *Options) { o.DB = countedSweeps{o.DB, &held, &begun}; store = *o })
+	held.Store(1)
+	for i := range 20 {
+		s.Want(fmt.Sprintf("PUT /db%d%%2F_replicator", i), 201, `{"ok":true}`)
+		s.Want(fmt.Sprintf("DELETE /db%d%%2F_replicator", i), 200, `{"ok":true}`)
+	}
+	held.Store(0)
+	for range 20_000 {
+		left, err := kv.Run(t.Context(), store.DB, func(tx kv.Tx) (jobstore.Dropped, error) {
+			return store.Store.Keys.DroppedDBs(tx)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(left) == 0 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+		if begun.Load() > 5 {
+			t.Fatalf("%d sweeps, and %d databases are left", begun.Load(), len(left))
+		}
+	}
+	if n := begun.Load(); n == 0 || n > 5 {
+		t.Errorf("%d sweeps", n)
+	}
+}
+
+// countedSweeps is a store that counts the transactions of sweeps, which wait while held is not 0.
+type countedSweeps struct {
+	kv.Database
+	held, begun *atomic.Int64
+}
+
+func (s countedSweeps) Begin(ctx context.Context, o kv.Options) kv.Transaction {
+	if o.Tag == "sweep" {
+		s.begun.Add(1)
+	}
+	for o.Tag == "sweep" && s.held.Load() != 0 && ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	return s.Database.Begin(ctx, o)
 }
 
 // pausing is a clock that tells of pauses, which are over at once.
