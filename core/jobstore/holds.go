@@ -182,14 +182,36 @@ func (k Keys) HeldJobs(r kv.Reader, hold string, limit int) ([]string, error) {
 	return k.Jobs.InLot(r, lotHeld+hold, "", limit)
 }
 
-// holdOn returns the lot of the first hold that stops a job; empty for none.
-func holdOn(holds []Hold, r *Record) string {
+// Holding finds the hold that stops a job. A node asks for each of its runs, and each comparison would parse URLs, so
+// holds are not compared one by one.
+type Holding map[string]int // holds by their ids, as places in a list of all
+
+// HoldingOf is the Holding of a list.
+func HoldingOf(holds []Hold) Holding {
+	h := make(Holding, len(holds))
 	for i := range holds {
-		if holds[i].Matches(r) {
-			return lotHeld + holds[i].ID()
+		h[holds[i].ID()] = i
+	}
+	return h
+}
+
+// Stops returns the id of the first hold that stops a job; empty for none.
+func (h Holding) Stops(r *Record) (first string) {
+	if len(h) == 0 {
+		return ""
+	}
+	names := []Hold{{Database: r.Database}}
+	for _, endpoint := range []string{r.Source, r.Target} {
+		with, without := Servers(endpoint)
+		names = append(names, Hold{Server: with}, Hold{Server: without})
+	}
+	for i := range names {
+		id := names[i].ID()
+		if place, is := h[id]; is && (first == "" || place < h[first]) {
+			first = id
 		}
 	}
-	return ""
+	return first
 }
 
 // liftSpread is the time over which the jobs of a lifted hold become ready, so that a server that comes back from

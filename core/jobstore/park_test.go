@@ -331,6 +331,39 @@ func TestServers(t *testing.T) {
 	}
 }
 
+// TestManyHolds: the first hold that stops a job is found among many, without a comparison with each.
+func TestManyHolds(t *testing.T) {
+	rec := Record{Database: "b/_replicator", Source: "https://A.example/db/", Target: "http://[::1]:5984/db/"}
+	all := []Hold{
+		{Database: "a/_replicator"}, {Database: "b/_replicator"}, {Server: "[::1]"}, {Server: "[::1]:5984"},
+		{Server: "[::1]:80"}, {Server: "a.example"}, {Server: "a.example:443"}, {Server: "b.example"},
+	}
+	for set := range 1 << len(all) {
+		var some []Hold
+		want := ""
+		for i, e := range all {
+			if set&(1<<i) != 0 {
+				some = append(some, e)
+				if want == "" && e.Matches(&rec) {
+					want = e.ID()
+				}
+			}
+		}
+		if got := HoldingOf(some).Stops(&rec); got != want {
+			t.Errorf("of %v %q stops the job, and should be %q", some, got, want)
+		}
+	}
+	for i := range 100_000 {
+		all = append(all, Hold{Server: fmt.Sprintf("h%d.example", i)})
+	}
+	many := HoldingOf(all[4:])
+	for range 100_000 {
+		if got := many.Stops(&rec); got != "server:a.example" {
+			t.Fatalf("%q stops the job", got)
+		}
+	}
+}
+
 // TestReturnUnderTags: a job that was paused while the others had turns has saved up none.
 func TestReturnUnderTags(t *testing.T) {
 	b := newBench(t)

@@ -69,7 +69,7 @@ func (s *Store) Accept(
 	if err != nil {
 		return Taken{}, err
 	}
-	t := taking{s: s, tx: tx, holds: holds, dropped: dropped, without: without}
+	t := taking{s: s, tx: tx, holding: HoldingOf(holds), dropped: dropped, without: without}
 	taken, err := s.Jobs.Accept(tx, worker, d, &t)
 	if err != nil {
 		return Taken{}, err
@@ -93,7 +93,7 @@ func (s *Store) Accept(
 type taking struct {
 	s       *Store
 	tx      kv.Tx
-	holds   []Hold
+	holding Holding
 	dropped Dropped
 	without []string // jobs that cannot be read
 	list    []Work
@@ -118,13 +118,13 @@ func (t *taking) Judge(j *jobs.Job) (v jobs.Verdict, err error) {
 		return v, err
 	}
 	v.Full = t.size >= acceptBytes
-	switch hold := holdOn(t.holds, t.last.Record); {
+	switch hold := t.holding.Stops(t.last.Record); {
 	case t.last.Record.paused():
 		// Reached: a job that was given back is paused
 		v.Lot = lotPaused
 	case hold != "":
 		// Reached: a job under a hold is parked when its turn comes
-		v.Lot = hold
+		v.Lot = lotHeld + hold
 	default:
 		t.list = append(t.list, *t.last)
 		return v, nil

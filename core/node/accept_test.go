@@ -116,13 +116,24 @@ func TestLookAtManyJobs(t *testing.T) {
 			list = append(list, jobs.Held{ID: strings.Clone(h.JobID), Lock: h.Lock})
 		}
 	}
+	owned := Owned{Jobs: list}
+	for i := range 20_000 {
+		owned.Holds = append(owned.Holds, jobstore.Hold{Server: fmt.Sprintf("h%d.example", i)})
+	}
+	d.runs[11].job.Source = "https://u@H1.example/db/"
+	for _, h := range list {
+		owned.Retries = append(owned.Retries, jobstore.RetryAsked{JobID: h.ID, At: w.now})
+	}
 	began := time.Now()
-	d.onOwned(&call{id: 1, sent: w.now + 1}, Owned{Jobs: list})
+	d.onOwned(&call{id: 1, sent: w.now + 1}, owned)
 	if took := time.Since(began); took > time.Second {
 		t.Errorf("it took %v", took)
 	}
 	if len(d.runs) != 30_000 || !d.runs[7].gone || d.runs[8].gone || d.accepting {
 		t.Errorf("%d runs, resumes: %v", len(d.runs), d.accepting)
+	}
+	if d.runs[11].state != stopping || d.runs[12].state != going || d.runs[12].listed.tried != w.now {
+		t.Error("the runs do not obey")
 	}
 }
 

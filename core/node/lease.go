@@ -7,6 +7,7 @@ import (
 
 	"couchrelay/core/instant"
 	"couchrelay/core/invariant"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/schedule"
 )
 
@@ -172,9 +173,10 @@ func (n *Node) onOwned(c *call, o Owned) {
 		}
 	}
 	var missing []Held
+	holds := jobstore.HoldingOf(o.Holds)
 	for _, h := range o.Jobs {
 		if r := here[h.ID]; r != nil && r.held.Lock == h.Lock {
-			if r.seen = c.id; h.Stop || r.onHold(o.Holds) {
+			if r.seen = c.id; h.Stop || r.onHold(holds) {
 				// Reached: a run is stopped because a user said so
 				n.stopRun(r)
 			}
@@ -190,7 +192,11 @@ func (n *Node) onOwned(c *call, o Owned) {
 			r.cancel(n, "taken away")
 		}
 	}
-	listing{n}.try(o)
+	for _, asked := range o.Retries {
+		if r := here[asked.JobID]; r != nil {
+			listing{n}.try(r, asked.At)
+		}
+	}
 	missing = slices.DeleteFunc(missing, n.useUp)
 	switch {
 	case len(missing) == 0:

@@ -110,15 +110,11 @@ func (n listing) onRead(e RunReadsRefused) {
 	}
 }
 
-// try has runs try their refused documents whose jobs were asked to since they were told last.
-func (n listing) try(o Owned) {
-	for _, asked := range o.Retries {
-		for _, r := range n.runs {
-			if r.held.JobID == asked.JobID && r.listed.tried != asked.At && r.state < stopping {
-				// Reached: a run is told to try its refused documents
-				r.listed.tried = asked.At
-				n.emit(TellRun{Run: r.id, Event: replication.TryRefused{}})
-			}
-		}
+// try has a run try its refused documents if that was asked for since it was told last.
+func (n listing) try(r *run, asked instant.Time) {
+	if r.listed.tried != asked && r.state < stopping {
+		// Reached: a run is told to try its refused documents
+		r.listed.tried = asked
+		n.emit(TellRun{Run: r.id, Event: replication.TryRefused{}})
 	}
 }

@@ -179,9 +179,7 @@ func (n *Node) write(r *run) {
 }
 
 // onHold reports whether a hold stops the run.
-func (r *run) onHold(holds []jobstore.Hold) bool {
-	return slices.ContainsFunc(holds, func(e jobstore.Hold) bool { return e.Matches(&r.job) })
-}
+func (r *run) onHold(holds jobstore.Holding) bool { return holds.Stops(&r.job) != "" }
 
 // find returns the run with this number, nil if it is gone.
 func (n *Node) find(id uint64) *run {
