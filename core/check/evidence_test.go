@@ -6,6 +6,7 @@ import (
 
 	"couchrelay/core/check"
 	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
 	"couchrelay/sim/fakefdb"
 )
 
@@ -144,6 +145,7 @@ func TestRowsOfNobody(t *testing.T) {
 func TestReadableKeys(t *testing.T) {
 	for want, key := range map[string][]byte{
 		`a/""/7`: root.Pack("a", "", 7), `"a/b"`: root.Pack("a/b"), "bytes ff": append(root.Pack(), 0xff),
+		"61626364656667686970.5": root.Pack(tuple.Versionstamp{Transaction: [10]byte([]byte("abcdefghip")), User: 5}),
 	} {
 		if got := check.Readable(root, key); got != want {
 			t.Errorf("%x is %s, want %s", key, got, want)

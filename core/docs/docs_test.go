@@ -49,6 +49,12 @@ func TestDatabases(t *testing.T) {
 	if refusal := (*Error)(nil); !errors.As(create("Bad", 3), &refusal) || refusal.Name != "illegal_database_name" {
 		t.Errorf("bad name: %v", refusal)
 	}
+	if err := kv.Do(t.Context(), w, func(tx kv.Tx) error {
+		_, err := w.Open(tx, strings.Repeat("x", maxNameSize+1))
+		return err
+	}); !errors.Is(err, ErrNoDatabase) {
+		t.Errorf("opened by a long name: %v", err)
+	}
 	first := w.put(t, `{"_id":"a"}`)
 	for _, name := range []string{"c", "b/_replicator", "_users"} {
 		if err := create(name, name[0]); err != nil {
@@ -218,7 +224,9 @@ func TestLocalsInPages(t *testing.T) {
 				return 0, err
 			})
 			for _, row := range rows {
-				ids = append(ids, row.ID)
+				if ids = append(ids, row.ID); row.Rev.String() != "0-1" {
+					t.Errorf("%s has revision %s", row.ID, row.Rev)
+				}
 			}
 		}
 		if got := strings.Join(ids, " "); got != "_local/a _local/b _local/c" && !descending ||

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/docs/revtree"
@@ -141,6 +142,30 @@ func TestRoundTripsOfWrite(t *testing.T) {
 	}
 	if few, many := trips(2), trips(20); many > few {
 		t.Errorf("20 documents take %d round trips, and 2 take %d", many, few)
+	}
+}
+
+// TestRoundTripsOfPromote: many jobs whose waits are over take as many round trips as one.
+func TestRoundTripsOfPromote(t *testing.T) {
+	trips := func(n int) int {
+		b := newBench(t)
+		for i := range n {
+			b.put(fmt.Sprint("r", i), fmt.Sprintf(`{"source":"http://h/%d","target":"http://t/b"}`, i), admin)
+			b.crash(b.accept())
+		}
+		r := &travelling{}
+		b.do1(func(tx kv.Tx) error {
+			r.Reader = tx
+			moved, _, err := b.s.Promote(travellingTx{tx, r}, b.now.Add(24*time.Hour), n+1)
+			if moved != n {
+				t.Errorf("%d of %d are ready", moved, n)
+			}
+			return err
+		})
+		return r.trips
+	}
+	if few, many := trips(2), trips(20); many > few {
+		t.Errorf("20 jobs take %d round trips, and 2 take %d", many, few)
 	}
 }
 

@@ -254,6 +254,11 @@ func TestWaitingRunDoesNotGrow(t *testing.T) {
 	if r.start == nil || r.place != before {
 		t.Errorf("begun: %t, at %+v instead of %+v", r.start == nil, r.place, before)
 	}
+	waits := r.charged.Add(-time.Minute)
+	r.charged = waits
+	if n.charge(r); r.charged != waits {
+		t.Error("the time in which it waits is charged")
+	}
 }
 
 // TestPlaceGrowsWithTime, not with the number of looks at the queue.

@@ -192,6 +192,13 @@ func TestRefusals(t *testing.T) {
 	if m.Answered(0, m.Next(0), 401, nil, 0) {
 		t.Error("a request without a session was sent again")
 	}
+	m = signedIn(t, 0)
+	p := m.Next(at(20))
+	m.Answered(at(20), Pass{Basic: true, Epoch: p.Epoch}, 401, nil, 0)
+	m.Answered(at(20), Pass{Basic: true, Epoch: p.Epoch}, 200, sets("b", 0), 0)
+	if m.Next(at(20)) != p {
+		t.Error("an answer to a request without a session says something of that")
+	}
 }
 
 // server is a simple twin of a server with sessions: it knows the cookies that it gave and has not forgotten.

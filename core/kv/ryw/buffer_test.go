@@ -14,6 +14,7 @@ import (
 func TestLimits(t *testing.T) {
 	long, big := bytes.Repeat([]byte("k"), kv.MaxKeySize+1), make([]byte, kv.MaxValueSize+1)
 	key, system := []byte("k"), []byte("\xffk")
+	at10 := []byte{10, 0, 0, 0} // where a versionstamp stands
 	for name, c := range map[string]struct {
 		do   func(b *Buffer)
 		want kv.Code
@@ -37,6 +38,8 @@ func TestLimits(t *testing.T) {
 		"negative offset":   {func(b *Buffer) { b.SetVersionstampedKey([]byte("0123456789\xff\xff\xff\xff"), nil) }, kv.BadVersionstamp},
 		"stamped value":     {func(b *Buffer) { b.SetVersionstampedValue(key, []byte("01234567\x00\x00\x00\x00")) }, kv.BadVersionstamp},
 		"stamped key":       {func(b *Buffer) { b.SetVersionstampedKey([]byte("0123456789\x00\x00\x00\x00"), big) }, kv.ValueTooLarge},
+		"longest stamped":   {func(b *Buffer) { b.SetVersionstampedKey(append(long[1:], at10...), nil) }, 0},
+		"stamped too long":  {func(b *Buffer) { b.SetVersionstampedKey(append(long, at10...), nil) }, kv.KeyTooLarge},
 		"stamped value big": {func(b *Buffer) { b.SetVersionstampedValue(key, make([]byte, kv.MaxValueSize+4)) }, 0},
 	} {
 		b := New(store{})
