@@ -71,7 +71,7 @@ type batch struct {
 	row   checkpoint.Change // its last row that has a revision
 	rows  int               // of this batch and those merged into it
 	docs  []peer.DocRevs    // documents of its rows, each once; nil once it is known what the target lacks
-	bytes int               // that its rows take in memory, about, until it is done
+	bytes int               // that its rows and what the target told of them take in memory, about, until it is done
 
 	fetch    []peer.DocRev // revisions still to be fetched in bulk
 	inline   []inlined     // revisions still to be fetched in bulk with their attachments
@@ -142,24 +142,27 @@ func (p *pipeline) startBatches() {
 	p.passThrough()
 }
 
-// waiting returns how many batches no worker has begun, and how many bytes the rows of all batches take that are not
-// done.
-func (p *pipeline) waiting() (batches, bytes int) {
+// waiting returns how many batches no worker has begun, and how many bytes there are left of those that all batches
+// may take that are not done: as many as documents may.
+func (p *pipeline) waiting() (batches, room int) {
+	room = max(p.plan.Memory, DefaultMemory)
 	for _, b := range p.batches {
 		if b.stage == queued {
 			batches++
 		}
 		if b.stage != done {
-			bytes += b.bytes
+			room -= b.bytes
 		}
 	}
-	return batches, bytes
+	return batches, room
 }
 
 // rowBytes is what a row takes in memory, about: a document may have thousands of leaves.
-func rowBytes(row peer.Change) int {
-	n := 100 + len(row.ID)
-	for _, rev := range row.Revs {
+func rowBytes(row peer.Change) int { return 100 + len(row.ID) + revBytes(row.Revs) }
+
+// revBytes is what revisions take.
+func revBytes(revs []string) (n int) {
+	for _, rev := range revs {
 		n += 50 + len(rev)
 	}
 	return n
@@ -259,8 +262,14 @@ func (p *pipeline) divide(b *batch, missing []peer.DocMissing) {
 	p.turn.moves()
 	b.stage, b.docs = moving, nil
 	bulk := p.plan.UseBulkGet && p.skipBulk.worthwhile(bulkThreshold, p.now)
+	_, room := p.waiting()
 	for _, d := range missing {
 		p.info.MissingFound += int64(len(d.Missing))
+		if size := revBytes(d.Ancestors); size <= room {
+			room, b.bytes = room-size, b.bytes+size
+		} else {
+			d.Ancestors = nil // attachments that the target has come once more
+		}
 		if !bulk || strings.HasPrefix(d.ID, "_design/") {
 			p.queueCopy(b, alone{CopyDoc: peer.CopyDoc{ID: d.ID, Revs: d.Missing, Since: d.Ancestors}})
 			continue

@@ -65,3 +65,39 @@ func TestSourceSeqIsTheFurthest(t *testing.T) {
 		}
 	}
 }
+
+// TestAncestorsAreBounded: of what a target says to have of documents with long histories, no more is held than rows
+// may take, however many batches are under way.
+func TestAncestorsAreBounded(t *testing.T) {
+	w := newWorld(t)
+	w.fill(12) // three batches
+	w.plan.MaxWorkers = 3
+	long := strings.Repeat("x", 2<<20)
+	held, all := map[string]int{}, 0
+	down := peer.Failure{Side: peer.Source, Kind: peer.TimedOut}
+	w.reply = func(c Call) *peer.Reply {
+		switch op := c.Op.(type) {
+		case peer.DiffRevs:
+			var diff peer.Diff
+			for _, d := range op.Docs {
+				m := peer.DocMissing{ID: d.ID, Missing: d.Revs, Ancestors: []string{long}}
+				diff.Docs = append(diff.Docs, m)
+			}
+			return &peer.Reply{Result: diff}
+		case peer.FetchDocs:
+			for _, d := range op.Docs {
+				held[d.ID] = revBytes(d.Since)
+			}
+			return &peer.Reply{Failure: &down}
+		}
+		return nil
+	}
+	w.begin()
+	w.runToEnd(first)
+	for _, n := range held {
+		all += n
+	}
+	if len(held) != 12 || all > DefaultMemory || all < DefaultMemory/2 {
+		t.Errorf("of %d documents %d bytes of ancestors are held", len(held), all)
+	}
+}

@@ -61,8 +61,8 @@ func (f *feed) notBefore(now instant.Time) instant.Time {
 // workers, or rows that take as much memory as documents may.
 func (f *feed) readMore() {
 	workers := f.work.window.size()
-	waiting, bytes := f.work.waiting()
-	enough := waiting > workers || bytes > max(f.plan.Memory, DefaultMemory)
+	waiting, room := f.work.waiting()
+	enough := waiting > workers || room < 0
 	if f.reading != nil || f.over || enough || f.now < f.resume {
 		return
 	}
