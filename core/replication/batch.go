@@ -99,14 +99,17 @@ type batch struct {
 func (p *pipeline) queueBatch(rows []peer.Change, last peer.Seq) {
 	p.numbered++
 	b := &batch{first: p.numbered, number: p.numbered, last: last, rows: len(rows)}
-	at := make(map[string]int, len(rows))
+	at, more := make(map[string]int, len(rows)), map[int]*union{}
 	for _, row := range rows {
 		b.bytes += rowBytes(row)
 		if len(row.Revs) > 0 {
 			b.row = checkpoint.Change{Mark: peer.MarkOf(row.ID, row.Revs[0], row.Revs[1:]), Seq: row.Seq}
 		}
 		if i, again := at[row.ID]; again {
-			b.docs[i].Revs = union(b.docs[i].Revs, row.Revs)
+			if more[i] == nil {
+				more[i] = unionOf(b.docs[i].Revs)
+			}
+			b.docs[i].Revs = more[i].with(row.Revs)
 		} else if len(row.Revs) > 0 {
 			at[row.ID] = len(b.docs)
 			b.docs = append(b.docs, peer.DocRevs{ID: row.ID, Revs: row.Revs})
@@ -329,17 +332,28 @@ func (p *pipeline) pump(b *batch) {
 // the adapter.
 func (p *pipeline) copySlots() int { return max(1, p.plan.Connections-p.plan.Workers-1) }
 
-// union returns the revisions of two rows of a document, which may have a hundred thousand.
-func union(revs, more []string) []string {
-	all, known := slices.Clone(revs), make(map[string]bool, len(revs))
+// union is the revisions of several rows of a document, each once. Each row may have a hundred thousand, most of which
+// the rows before had, too.
+type union struct {
+	all   []string
+	known map[string]bool
+}
+
+func unionOf(revs []string) *union {
+	u := &union{all: slices.Clone(revs), known: make(map[string]bool, len(revs))}
 	for _, rev := range revs {
-		known[rev] = true
+		u.known[rev] = true
 	}
-	for _, rev := range more {
-		if !known[rev] {
-			known[rev] = true
-			all = append(all, rev)
+	return u
+}
+
+// with adds the revisions of a row, and returns all.
+func (u *union) with(revs []string) []string {
+	for _, rev := range revs {
+		if !u.known[rev] {
+			u.known[rev] = true
+			u.all = append(u.all, rev)
 		}
 	}
-	return all
+	return u.all
 }

@@ -269,24 +269,26 @@ func (g *group) sent(docs []peer.Kept) *sent {
 	return s
 }
 
-// left are those that are not copied alone.
+// left takes those off a list that are copied alone, for good: there may be as many verdicts that mean the list.
 func (s *sent) left(docs []int) []int {
-	if len(s.alone) == len(s.docs) {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(docs), func(i int) bool { return s.alone[i] })
+	return slices.DeleteFunc(docs, func(i int) bool { return s.alone[i] })
 }
 
 // meant returns the documents that a verdict may be about: the one with its id and revision, else all with its id, else
 // all. Copying one too many does no harm, and leaving one out would lose it.
 func (s *sent) meant(v peer.Refusal) []int {
-	if exact := s.left(s.as[peerRev{v.ID, v.Rev}]); len(exact) > 0 && v.Rev != "" {
-		return exact[:1]
+	exact, alike := peerRev{v.ID, v.Rev}, peerRev{v.ID, ""}
+	for len(s.as[exact]) > 0 && s.alone[s.as[exact][0]] {
+		s.as[exact] = s.as[exact][1:]
 	}
-	if alike := s.left(s.as[peerRev{v.ID, ""}]); len(alike) > 0 {
-		return alike
+	if len(s.as[exact]) > 0 && v.Rev != "" {
+		return s.as[exact][:1]
 	}
-	return s.left(s.docs)
+	if s.as[alike] = s.left(s.as[alike]); len(s.as[alike]) > 0 {
+		return s.as[alike]
+	}
+	s.docs = s.left(s.docs)
+	return s.docs
 }
 
 // writeSmaller halves a write that is too large for the target, or that it takes no document of, for a single one

@@ -2,6 +2,7 @@ package replication
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"couchrelay/core/peer"
@@ -211,5 +212,32 @@ func TestManyVerdicts(t *testing.T) {
 	r.work.judge(b, g, op, verdicts)
 	if i := r.info; i.Refused != many/4 || i.Written != many/4 || len(b.copies) != many/2 || b.copies[1].ID != "doc2" {
 		t.Errorf("%d refused, %d written, %d copied alone", i.Refused, i.Written, len(b.copies))
+	}
+}
+
+// TestManyVerdictsOfOne: so it is if all of a write is one revision, which a source sends in the place of those that it
+// replaces, and if the answer names nothing.
+func TestManyVerdictsOfOne(t *testing.T) {
+	const many = 200_000
+	for _, v := range []peer.Refusal{
+		{ID: "doc", Rev: "2-b", Error: "conflict"}, {ID: "doc", Rev: "3-c", Error: "conflict"},
+		{Error: "forbidden"},
+	} {
+		r := New(Plan{Options: Options{Workers: 1, BatchSize: many, Connections: 6}})
+		r.refused.begin()
+		g, b := &group{}, &batch{}
+		var op peer.WriteDocs
+		for i := range many {
+			g.docs = append(g.docs, peer.DocRev{ID: "doc", Rev: fmt.Sprint("1-", i)})
+			g.came, op.Docs = append(g.came, "2-b"), append(op.Docs, peer.Kept{Index: i})
+		}
+		r.work.judge(b, g, op, slices.Repeat([]peer.Refusal{v}, many-1))
+		want := many
+		if v.Rev == "2-b" {
+			want--
+		}
+		if len(b.copies) != 1 || len(b.copies[0].Revs) != want || r.info.Written != int64(many-want) {
+			t.Errorf("after %+v: %d copies, %d documents are written", v, len(b.copies), r.info.Written)
+		}
 	}
 }

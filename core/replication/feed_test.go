@@ -337,3 +337,23 @@ func TestRowsHeld(t *testing.T) {
 		t.Error("reads no more")
 	}
 }
+
+// TestManyRowsOfOne: rows of one document, which is changed while the feed is read and has many leaves, become one in
+// no time that others would notice.
+func TestManyRowsOfOne(t *testing.T) {
+	const leaves, changes = 200_000, 20_000
+	var revs []string
+	for i := range leaves {
+		revs = append(revs, fmt.Sprint("1-", i))
+	}
+	rows := []peer.Change{{ID: "doc", Seq: "0", Revs: revs}}
+	for i := range changes {
+		both := []string{"1-0", fmt.Sprint("2-", i)}
+		rows = append(rows, peer.Change{ID: "doc", Seq: seqOf(int64(i + 1)), Revs: both})
+	}
+	r := New(Plan{Options: Options{Workers: 1, BatchSize: len(rows), Connections: 6}})
+	r.work.queueBatch(rows, seqOf(changes))
+	if b := r.work.batches[0]; len(b.docs) != 1 || len(b.docs[0].Revs) != leaves+changes || len(revs) != leaves {
+		t.Errorf("%d documents, of which the first has %d leaves", len(b.docs), len(b.docs[0].Revs))
+	}
+}

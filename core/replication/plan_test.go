@@ -77,7 +77,8 @@ func TestUnion(t *testing.T) {
 	}
 	revs := make([]string, 1, 4)
 	revs[0] = "1-a"
-	both, other := union(revs, []string{"1-a", "1-b"}), union(revs, []string{"1-c"})
+	both := unionOf(revs).with([]string{"1-a", "1-b"})
+	other := unionOf(revs).with([]string{"1-c"})
 	if len(both) != 2 || both[1] != "1-b" || len(other) != 2 || other[1] != "1-c" || len(revs) != 1 {
 		t.Errorf("%q and %q", both, other)
 	}
