@@ -1,12 +1,14 @@
 package jobstore
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"couchrelay/core/docs"
+	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/sim/fakefdb"
@@ -328,5 +330,36 @@ func TestLongSkip(t *testing.T) {
 	})
 	if got := b.pages(Listing{Skip: skipAtOnce + more, Limit: 9}); !slices.Equal(got, []string{jobID("z")}) {
 		t.Errorf("listed are %q", got)
+	}
+}
+
+// TestListsWithUnreadable: a list names a job that cannot be read, and goes on without it, by an index or job by job.
+func TestListsWithUnreadable(t *testing.T) {
+	for _, indexed := range []bool{true, false} {
+		b := newBench(t)
+		for _, id := range []string{"a", "b", "c"} {
+			b.put(id, simple, admin)
+		}
+		if !indexed {
+			b.age()
+		}
+		b.do1(func(tx kv.Tx) error {
+			rows, err := tx.GetRange(b.s.Keys.Jobs.Job.Sub(jobID("b")).Range(), kv.RangeOptions{})
+			for _, row := range rows {
+				tx.Set(row.Key, []byte(fakefdb.Unreadable))
+			}
+			return err
+		})
+		lists := Lists{Store: b.s, Reader: b.db.Present()}
+		_, err := lists.Page(Listing{Limit: 9})
+		unreadable := (*jobs.UnreadableError)(nil)
+		if !errors.As(err, &unreadable) || unreadable.Job != jobID("b") {
+			t.Fatalf("indexed %t: %v", indexed, err)
+		}
+		lists.Without = []string{unreadable.Job}
+		page, err := lists.Page(Listing{Limit: 9})
+		if err != nil || len(page.Jobs) != 3 || page.Jobs[1].Record.State != Unreadable {
+			t.Errorf("indexed %t: %+v, %v", indexed, page, err)
+		}
 	}
 }
