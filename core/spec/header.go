@@ -61,11 +61,13 @@ func (p *parser) headers(side string, v ejson.Value) (headers []headerText) {
 // checkSecretHeaders refuses a header of a secret that is there twice: values of one name are joined, and what the
 // secret is shows only with each request.
 func checkSecretHeaders(p *parser, side string, headers []headerText) {
-	for i, h := range headers {
-		for j, other := range headers {
-			if i != j && h.secret != "" && strings.EqualFold(h.name, other.name) {
-				p.badRequest("parameter `%s.headers` has `%s` twice, which names a secret", side, h.name)
-			}
+	times := make(map[string]int, len(headers))
+	for _, h := range headers {
+		times[strings.ToLower(h.name)]++
+	}
+	for _, h := range headers {
+		if h.secret != "" && times[strings.ToLower(h.name)] > 1 {
+			p.badRequest("parameter `%s.headers` has `%s` twice, which names a secret", side, h.name)
 		}
 	}
 }
@@ -113,18 +115,19 @@ func splitAuthorization(merged []headerText) ([]Header, Credentials) {
 	return headers, credentials
 }
 
-func joinByName(headers []headerText) []headerText {
-	joined := map[string]headerText{}
+func joinByName(headers []headerText) (out []headerText) {
+	joined := map[string][]headerText{}
 	for _, h := range headers {
-		key, value := strings.ToLower(h.name), strings.Trim(h.value, " \t\n")
-		if first, has := joined[key]; has {
-			h.name, value = first.name, first.value+", "+value
-		}
-		joined[key] = headerText{h.name, value, h.secret}
+		key := strings.ToLower(h.name)
+		joined[key] = append(joined[key], h)
 	}
-	var out []headerText
 	for _, key := range slices.Sorted(maps.Keys(joined)) {
-		out = append(out, joined[key])
+		var values []string
+		for _, h := range joined[key] {
+			values = append(values, strings.Trim(h.value, " \t\n"))
+		}
+		last := joined[key][len(values)-1]
+		out = append(out, headerText{joined[key][0].name, strings.Join(values, ", "), last.secret})
 	}
 	return out
 }

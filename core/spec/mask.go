@@ -27,14 +27,15 @@ func Unmask(next, prev ejson.Value) (ejson.Value, error) {
 	next.Members = slices.Clone(next.Members)
 	for i := range next.Members {
 		m := &next.Members[i]
-		was, _ := prev.Get(m.Name)
 		u.field, u.may = m.Name, true
-		switch m.Name {
+		switch m.Name { // a document may have a million members that mean nothing
 		case "source", "target":
 			to := proxyOf(next, m.Name)
 			u.may = to.Text == "" || sameServer(to, proxyOf(prev, m.Name))
+			was, _ := prev.Get(m.Name)
 			m.Value = u.endpoint(m.Value, was)
 		case "proxy", "source_proxy", "target_proxy":
+			was, _ := prev.Get(m.Name)
 			m.Value = u.url(m.Value, was)
 		}
 	}
@@ -78,17 +79,18 @@ func (u *unmasker) endpoint(next, prev ejson.Value) ejson.Value {
 		return u.url(next, from)
 	}
 	same := u.may && sameServer(addressOf(next), from)
+	headers, _ := prev.Get("headers")
+	auth, _ := prev.Get("auth")
 	next.Members = slices.Clone(next.Members)
 	for i := range next.Members {
 		m := &next.Members[i]
-		was, _ := prev.Get(m.Name)
 		switch m.Name {
 		case "url":
 			m.Value = u.url(m.Value, from)
 		case "headers":
-			m.Value = u.members(".headers.", m.Value, was, same)
+			m.Value = u.members(".headers.", m.Value, headers, same)
 		case "auth":
-			m.Value = u.auth(m.Value, was, same)
+			m.Value = u.auth(m.Value, auth, same)
 		}
 	}
 	return next
@@ -97,10 +99,11 @@ func (u *unmasker) endpoint(next, prev ejson.Value) ejson.Value {
 // auth restores the password of basic authentication, and a token.
 func (u *unmasker) auth(next, prev ejson.Value, same bool) ejson.Value {
 	was, _ := prev.Get("basic")
+	known, _ := prev.Get("bearer")
 	next.Members = slices.Clone(next.Members)
 	for i := range next.Members {
 		m := &next.Members[i]
-		switch known, _ := prev.Get(m.Name); {
+		switch {
 		case m.Name == "bearer" && m.Value.Text == mask && same && known.Kind == ejson.String:
 			m.Value = known
 		case m.Name == "bearer" && m.Value.Text == mask:
@@ -118,17 +121,21 @@ func (u *unmasker) auth(next, prev ejson.Value, same bool) ejson.Value {
 // members restores the masked members of an object from those of the same names, if they may be.
 func (u *unmasker) members(where string, next, prev ejson.Value, may bool) ejson.Value {
 	next.Members = slices.Clone(next.Members)
+	known := make(map[string]ejson.Value, len(prev.Members))
+	for _, m := range slices.Backward(prev.Members) { // of names that differ in case only the first counts
+		known[strings.ToLower(m.Name)] = m.Value
+	}
 	for i := range next.Members {
 		m := &next.Members[i]
 		if m.Value.Kind != ejson.String || !strings.Contains(m.Value.Text, mask) {
 			continue
 		}
-		j := slices.IndexFunc(prev.Members, func(p ejson.Member) bool { return strings.EqualFold(p.Name, m.Name) })
-		if j < 0 || !may {
+		was, is := known[strings.ToLower(m.Name)]
+		if !is || !may {
 			u.fail(where + m.Name)
 			continue
 		}
-		m.Value = prev.Members[j].Value
+		m.Value = was
 	}
 	return next
 }
