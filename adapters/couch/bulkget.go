@@ -81,13 +81,13 @@ type bulkGet struct {
 	*stream // over the answer
 	scanner scanner
 	docs    []peer.DocRev
-	inline  int              // bytes of the largest document with attachments inside to take; 0 if not asked for
-	most    int              // bytes that an element of the answer may have
-	budget  int              // bytes of bodies that may still be taken; the last body may exceed it
-	more    int              // elements that the answer may still have before it counts as endless
-	pending map[string][]int // unanswered questions: sorted indexes of docs by document id, never empty
-	bodies  [][]byte         // the bodies taken, by index of docs; nil for all others
-	got     peer.Fetched     // the result so far; its Docs have the indexes of docs
+	inline  int // bytes of the largest document with attachments inside to take; 0 if not asked for
+	most    int // bytes that an element of the answer may have
+	budget  int // bytes of bodies that may still be taken; the last body may exceed it
+	more    int // elements that the answer may still have before it counts as endless
+	pending questions
+	bodies  [][]byte     // the bodies taken, by index of docs; nil for all others
+	got     peer.Fetched // the result so far; its Docs have the indexes of docs
 }
 
 // errBudget ends the reading of an answer when the budget is used up.
@@ -97,16 +97,13 @@ func newBulkGet(op peer.FetchDocs, s *stream) *bulkGet {
 	n := len(op.Docs)
 	b := &bulkGet{
 		stream: s, docs: op.Docs, most: maxDoc, budget: op.Budget, more: manyFor(n),
-		pending: make(map[string][]int, n), bodies: make([][]byte, n),
+		pending: newQuestions(op.Docs), bodies: make([][]byte, n),
 		got: peer.Fetched{Docs: make([]peer.FetchedDoc, n)},
 	}
 	if op.Attachments {
 		// The core asks for documents whose sizes the source has told, and their sum fits into the budget. A larger
 		// element of the answer is not what was asked for.
 		b.inline, b.most = op.Budget, min(maxDoc, op.Budget+maxItem)
-	}
-	for i, d := range op.Docs {
-		b.pending[d.ID] = append(b.pending[d.ID], i)
 	}
 	return b
 }
@@ -139,8 +136,8 @@ func (b *bulkGet) read() error {
 // settle gives the questions that a whole answer left out their fate: asking again would bring no more. It
 // must not be called after errBudget, when the rest of the answer is unknown.
 func (b *bulkGet) settle() {
-	for _, questions := range b.pending {
-		for _, i := range questions {
+	for i, open := range b.pending.open {
+		if open {
 			b.got.Docs[i].Fate = peer.Unreadable
 		}
 	}
@@ -196,8 +193,12 @@ func (b *bulkGet) element(id string) error {
 	if e.missing || e.word == "not_found" && e.reason == "missing" {
 		fate = peer.Missing
 	}
-	if i := b.find(e.id, func(asked string) bool { return e.rev == "" || asked == e.rev }); i >= 0 {
-		b.close(e.id, i)
+	i := b.pending.first(e.id)
+	if e.rev != "" {
+		i = b.pending.find(e.id, e.rev)
+	}
+	if i >= 0 {
+		b.pending.close(i)
 		b.got.Docs[i].Fate = fate
 	}
 	return nil
@@ -206,11 +207,11 @@ func (b *bulkGet) element(id string) error {
 // passDeep ends the reading at a document that is nested too deep. It can be copied by itself at best, and the
 // others are asked for again. All other errors stay as they are.
 func (b *bulkGet) passDeep(id string, err error) error {
-	i := b.find(id, func(string) bool { return true })
+	i := b.pending.first(id)
 	if i < 0 || !isTooDeep(err) {
 		return err
 	}
-	b.close(id, i)
+	b.pending.close(i)
 	b.got.Docs[i].Fate = peer.Unreadable
 	return errBudget
 }
@@ -246,14 +247,15 @@ func (b *bulkGet) member(e *element, name string) (err error) {
 // that it replaces (latest=true). A document that answers neither is dropped. It returns errBudget when the
 // budget is used up and there are more questions.
 func (b *bulkGet) take(doc document) error {
-	i := b.find(doc.id, func(rev string) bool { return rev == doc.rev })
+	i := b.pending.find(doc.id, doc.rev)
 	if i < 0 {
-		i = b.find(doc.id, doc.lineage())
+		start, hashes := doc.history()
+		i = b.pending.findIn(doc.id, start, hashes)
 	}
 	if i < 0 {
 		return nil
 	}
-	b.close(doc.id, i)
+	b.pending.close(i)
 	if doc.hasAttachments() {
 		whole, here := b.scanner.measure(doc, b.docs[i].Since)
 		if !here || len(doc.raw) > b.inline {
@@ -263,31 +265,8 @@ func (b *bulkGet) take(doc document) error {
 	}
 	b.bodies[i] = doc.raw
 	b.got.Docs[i] = peer.FetchedDoc{Fate: peer.Taken, Size: len(doc.raw), Rev: doc.rev}
-	if b.budget -= len(doc.raw); b.budget <= 0 && len(b.pending) > 0 {
+	if b.budget -= len(doc.raw); b.budget <= 0 && b.pending.left > 0 {
 		return errBudget
 	}
 	return nil
-}
-
-// find returns the first pending question for a document whose revision fits, -1 if there is none.
-func (b *bulkGet) find(id string, fits func(rev string) bool) int {
-	for _, i := range b.pending[id] {
-		if fits(b.docs[i].Rev) {
-			return i
-		}
-	}
-	return -1
-}
-
-// close takes a question off the pending ones.
-func (b *bulkGet) close(id string, i int) {
-	left := b.pending[id][:0]
-	for _, other := range b.pending[id] {
-		if other != i {
-			left = append(left, other)
-		}
-	}
-	if b.pending[id] = left; len(left) == 0 {
-		delete(b.pending, id)
-	}
 }
