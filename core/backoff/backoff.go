@@ -45,9 +45,6 @@ func (p Policy) Delay(errors int) time.Duration {
 func (p Policy) Jittered(errors int, rng *prng.Source) time.Duration {
 	d := p.Delay(errors)
 	quarter := d / 4
-	if quarter <= 0 {
-		return d
-	}
 	wait := d - time.Duration(rng.Uint64n(uint64(quarter)+1))
 	invariant.Check(0 <= d-quarter && d-quarter <= wait && wait <= d && d <= max(p.Max, 0), bounded, int(wait), int(d))
 	return wait

@@ -392,3 +392,26 @@ func TestVersionsOfLayouts(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckOfWholeCounters: counters of an early release, which are not spread over shards, count with those.
+func TestCheckOfWholeCounters(t *testing.T) {
+	for _, wrong := range []int64{0, 1} {
+		b := newFullBench(t)
+		b.do1(func(tx kv.Tx) error {
+			rows, err := tx.GetRange(b.s.Keys.Jobs.Count.Range(), kv.RangeOptions{})
+			for _, row := range rows {
+				var standing string
+				if err := b.s.Keys.Jobs.Count.Scan(row.Key, &standing, new(int64)); err != nil {
+					return err
+				}
+				tx.Clear(row.Key)
+				tx.Add(b.s.Keys.Jobs.Count.Pack(standing), kv.Counter(row.Value))
+			}
+			tx.Add(b.s.Keys.Jobs.Count.Pack("ready"), wrong)
+			return err
+		})
+		if found := b.check(true, b.db.Present()); int64(len(found)) != wrong {
+			t.Errorf("counted too many: %d; found %v", wrong, found)
+		}
+	}
+}
