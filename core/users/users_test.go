@@ -71,9 +71,18 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%+v: %q", c, got)
 		}
 	}
-	for id, by := range map[string]By{"_design/d": ann, "_design/e": nobody, "other": ann} {
-		if by.Validate(&docs.Document{ID: id, Body: []byte("{}")}, nil) == nil {
-			t.Errorf("%s by %s is written", id, by.Name)
+	for _, c := range []struct {
+		by      By
+		id      string
+		refusal string
+	}{
+		{ann, "_design/d", "missing"}, {nobody, "_design/d", "You are not a db or server admin."},
+		{ann, "other", "missing"},
+	} {
+		refusal := (*docs.Error)(nil)
+		err := c.by.Validate(&docs.Document{ID: c.id, Body: []byte("{}")}, nil)
+		if !errors.As(err, &refusal) || refusal.Reason != c.refusal {
+			t.Errorf("%s by %q: %v", c.id, c.by.Name, err)
 		}
 	}
 }
