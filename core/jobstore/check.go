@@ -10,7 +10,6 @@ import (
 	"couchrelay/core/docs"
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
-	"couchrelay/core/json"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/spec"
@@ -41,6 +40,7 @@ type checking struct {
 	missing map[string]int64
 	groups  [2]tallied // of all jobs, and of those of a database
 	refused tallied
+	epoch   int64 // the last one in which a job was queued
 }
 
 // tallied are rows that follow each other, and a number that says how many there are.
@@ -116,13 +116,7 @@ func (c *checking) others() []check.Section {
 		}),
 		{Space: k.Secret, Row: func(p *check.Page, key, value []byte) { p.Opens(key, value) }},
 		{Space: k.Held, Row: c.hold}, {Space: k.Lifted, Row: c.lifted}, {Space: k.Dropped, Row: c.dropped},
-		plain(k.Order, func(_, value []byte) string {
-			var raw json.Raw
-			if json.Decode(value, &raw) != nil {
-				return "the settings of sharing cannot be read"
-			}
-			return ""
-		}),
+		{Space: k.Order, Row: c.order},
 		numbers(k.Shares), numbers(k.Usage), numbers(k.Tail), numbers(k.Virtual), numbers(k.Floor),
 		anything(k.Reindex), anything(k.Swept), anything(k.Border),
 	}
@@ -164,6 +158,9 @@ func (c *checking) load(p *check.Page, id string) (*jobs.Job, *Record) {
 // job judges the record of a job.
 func (c *checking) job(p *check.Page, j *jobs.Job) {
 	key := c.k.Jobs.Job.Pack(j.ID, int64(0))
+	if place, err := placeOf(j.Priority); err == nil {
+		p.Later(func() { c.epoch = max(c.epoch, place.Epoch) })
+	}
 	rec, err := decodeRecord(j)
 	if err != nil {
 		p.Report(key, "the record of the job cannot be read: "+err.Error())

@@ -12,6 +12,7 @@ import (
 	"couchrelay/core/json"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
+	"couchrelay/core/schedule"
 )
 
 // number reads the rows of a number for each account.
@@ -181,6 +182,26 @@ func (c *checking) untold(p *check.Page) {
 			c.reindexed(p, []byte(key), 0, want)
 		}
 	}
+}
+
+// order replaces settings that cannot be read, without which no service starts, by the default ones until a node shares
+// its own. Jobs that wait go before those that come, in their order: nobody can begin another epoch before that.
+func (c *checking) order(p *check.Page, key, value []byte) {
+	if !bytes.Equal(key, c.k.Order) {
+		p.Report(key, "no row of the service has such a key")
+		return
+	}
+	var o schedule.Order
+	if json.Decode(value, &o) == nil && o.Epoch >= 0 && o.Forgetting.Interval > 0 {
+		return
+	}
+	o = DefaultSharing().order()
+	p.Later(func() {
+		o.Epoch = c.epoch + 1
+		p.Mend(key, "the settings of sharing cannot be read", check.Mend{
+			What: "take the default ones until a node starts with its own",
+			Set:  []kv.KeyValue{{Key: key, Value: encodeOrder(o)}}})
+	})
 }
 
 func (c *checking) hold(p *check.Page, key, value []byte) {

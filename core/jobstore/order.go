@@ -63,13 +63,15 @@ func (s *Store) Order(r kv.Reader) (schedule.Order, error) {
 	return o, nil
 }
 
-func (k Keys) setOrder(tx kv.Tx, o schedule.Order) {
+func encodeOrder(o schedule.Order) []byte {
 	b, err := json.Encode(o)
 	if err != nil {
 		panic("jobstore: " + err.Error()) // plain numbers and strings
 	}
-	tx.Set(k.Order, b)
+	return b
 }
+
+func (k Keys) setOrder(tx kv.Tx, o schedule.Order) { tx.Set(k.Order, encodeOrder(o)) }
 
 // Share puts settings in force on all nodes. Waiting jobs stay where they are: if the policy changes, those
 // that were queued under the old one go first, in its order. The clock of decay shows the same before and

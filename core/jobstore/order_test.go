@@ -157,3 +157,28 @@ func TestFloorStays(t *testing.T) {
 		t.Errorf("the second job of a new account begins at %d", got)
 	}
 }
+
+// TestUnreadableOrder: a check finds settings of sharing of which nothing can be made, and its repair puts the default
+// ones in their place. A job that waits stays ahead of one that comes afterwards, and a node can share its settings.
+func TestUnreadableOrder(t *testing.T) {
+	for _, value := range []string{"", "{", "[]", "null", "{}", `{"Policy":"none"}`, `{"Epoch":"x"}`} {
+		b := newBench(t)
+		b.share(func(c *Sharing) { c.Policy = schedule.FIFO })
+		b.put("waits", simple, admin)
+		b.now = b.now.Add(-time.Hour) // whose key comes before that of the job that waits
+		b.do1(func(tx kv.Tx) error { tx.Set(b.s.Keys.Order, []byte(value)); return nil })
+		found := b.findings()
+		if len(found) != 1 || found[0].Key != "order" || !b.mend(&found[0]) {
+			t.Errorf("found of %q: %v", value, found)
+			continue
+		}
+		if left := b.findings(); len(left) > 0 {
+			t.Errorf("after the repair of %q: %v", value, left)
+		}
+		b.share(func(c *Sharing) { c.Policy = schedule.FIFO })
+		b.put("comes", `{"source":"http://x/a","target":"http://y/b"}`, admin)
+		if ids, _ := b.tryAccept(); len(ids) != 2 || ids[0] != jobID("waits") {
+			t.Errorf("after the repair of %q these are accepted: %v", value, ids)
+		}
+	}
+}
