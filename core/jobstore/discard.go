@@ -48,17 +48,24 @@ func (l lots) passOn(jobID string) error {
 	if err != nil {
 		return err
 	}
+	var repIDs []string
+	var claims [][]byte
 	for _, row := range rows {
 		var lot, id string
 		if err := parked.Scan(row.Key, &lot, &id); err != nil {
 			return fmt.Errorf("%w: %w", jobs.ErrCorrupt, err)
 		}
 		repID := strings.TrimPrefix(lot, lotBehind)
-		owner, err := l.tx.Get(l.s.Keys.Claim.Pack(repID))
-		if err != nil {
-			return err
+		if len(repIDs) == 0 || repIDs[len(repIDs)-1] != repID {
+			repIDs, claims = append(repIDs, repID), append(claims, l.s.Keys.Claim.Pack(repID))
 		}
-		if string(owner) != jobID {
+	}
+	owners, err := l.tx.GetAll(claims)
+	if err != nil {
+		return err
+	}
+	for i, repID := range repIDs {
+		if string(owners[i]) != jobID {
 			continue
 		}
 		if err := l.handOver(repID); err != nil {

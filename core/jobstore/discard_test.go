@@ -2,6 +2,7 @@ package jobstore
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -106,5 +107,31 @@ func TestDiscardBeforeUnreadable(t *testing.T) {
 		if !strings.Contains(f.What, "has no job: write it again") {
 			t.Errorf("%s: %s", f.Key, f.What)
 		}
+	}
+}
+
+// TestRoundTripsOfDiscard: of many jobs that wait for others no claims are read one by one.
+func TestRoundTripsOfDiscard(t *testing.T) {
+	trips := func(n int) int {
+		b := newBench(t)
+		b.s.Config.DuplicatesWait = true
+		for i := range n {
+			body := fmt.Sprintf(`{"source":"http://h/%d","target":"http://t/b"}`, i)
+			b.put(fmt.Sprint("first", i), body, admin)
+			b.put(fmt.Sprint("second", i), body, admin)
+		}
+		r := &travelling{}
+		b.do1(func(tx kv.Tx) error {
+			r.Reader = tx
+			tx.Set(b.s.Keys.Jobs.Job.Pack(jobID("first0"), 0), []byte(fakefdb.Unreadable))
+			return Discard(travellingTx{tx, r}, b.s, jobID("first0"))
+		})
+		if rec := b.record(jobID("second0")); rec.WaitsFor != "" {
+			t.Errorf("the next job still waits for %s", rec.WaitsFor)
+		}
+		return r.trips
+	}
+	if few, many := trips(2), trips(20); many > few {
+		t.Errorf("%d round trips with 20 jobs that wait, %d with 2", many, few)
 	}
 }
