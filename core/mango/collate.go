@@ -16,33 +16,42 @@ var kindOrder = []byte{byte(ejson.Null), byte(ejson.False), byte(ejson.True), by
 // Compare orders any two JSON values as CouchDB's views do: null, false, true, numbers, strings, arrays,
 // objects. Arrays compare element by element, objects member by member in the order in which they were
 // written. If one ends where the other goes on, it is less.
-func Compare(a, b ejson.Value) int {
+func Compare(a, b ejson.Value) int { return new(steps).compare(a, b) }
+
+func (s *steps) compare(a, b ejson.Value) int {
+	s.take(1)
 	if a.Kind != b.Kind {
 		return slices.Index(kindOrder, byte(a.Kind)) - slices.Index(kindOrder, byte(b.Kind))
 	}
 	switch a.Kind {
 	case ejson.Number:
+		s.read(len(a.Text) + len(b.Text))
 		return compareNumbers(a.Text, b.Text)
 	case ejson.String:
-		return compareStrings(a.Text, b.Text)
+		return s.compareStrings(a.Text, b.Text)
 	case ejson.Array:
-		return slices.CompareFunc(a.Elems, b.Elems, Compare)
+		return slices.CompareFunc(a.Elems, b.Elems, s.compare)
 	case ejson.Object:
-		return slices.CompareFunc(a.Members, b.Members, compareMembers)
+		return slices.CompareFunc(a.Members, b.Members, s.compareMembers)
 	default:
 		return 0
 	}
 }
 
-func compareMembers(a, b ejson.Member) int {
-	return cmp.Or(compareStrings(a.Name, b.Name), Compare(a.Value, b.Value))
+func (s *steps) compareMembers(a, b ejson.Member) int {
+	if order := s.compareStrings(a.Name, b.Name); order != 0 {
+		return order
+	}
+	return s.compare(a.Value, b.Value)
 }
 
 // keysOf returns the keys of values.
-func keysOf(values []ejson.Value, exact bool) map[string]bool {
+func (s *steps) keysOf(values []ejson.Value, exact bool) map[string]bool {
 	keys := make(map[string]bool, len(values))
 	for _, v := range values {
-		keys[string(appendKey(nil, v, exact))] = true
+		key := appendKey(nil, v, exact)
+		keys[string(key)] = true
+		s.read(len(key))
 	}
 	return keys
 }
@@ -96,9 +105,11 @@ var weights = func() (w [utf8.RuneSelf]rune) {
 }()
 
 // compareStrings compares by letters first, then by case, lower before upper, then by bytes.
-func compareStrings(a, b string) int {
+func (s *steps) compareStrings(a, b string) int {
 	byCase := 0
-	for x, y := a, b; x != "" || y != ""; {
+	x, y := a, b
+	defer func() { s.read(len(a) - len(x) + len(b) - len(y)) }()
+	for x != "" || y != "" {
 		var p, q rune
 		var upperX, upperY bool
 		p, upperX, x = nextWeight(x)

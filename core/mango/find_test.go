@@ -3,6 +3,8 @@ package mango
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"couchrelay/core/ejson"
@@ -40,6 +42,75 @@ func TestFields(t *testing.T) {
 		if _, err := ParseFields([]string{bad}); err == nil {
 			t.Errorf("%q is accepted", bad)
 		}
+	}
+}
+
+// put is how CouchDB makes an object of some fields: it sets one after the other.
+func put(in ejson.Value, path []string, v ejson.Value) ejson.Value {
+	if len(path) == 0 {
+		return v
+	}
+	if in.Kind != ejson.Object {
+		return in
+	}
+	for i, m := range in.Members {
+		if m.Name == path[0] {
+			in.Members = slices.Clone(in.Members)
+			in.Members[i].Value = put(m.Value, path[1:], v)
+			return in
+		}
+	}
+	below := put(ejson.Value{Kind: ejson.Object}, path[1:], v)
+	in.Members = append(slices.Clip(in.Members), ejson.Member{Name: path[0], Value: below})
+	return in
+}
+
+// TestFieldsAgreeWithTwin: fields that are found in one walk are those that are set one after the other.
+func TestFieldsAgreeWithTwin(t *testing.T) {
+	name := rapid.StringMatching(`[abcx01](\.[abcx01]){0,2}`)
+	rapid.Check(t, func(t *rapid.T) {
+		text := drawObject(t, 2)
+		doc, _ := ejson.Parse([]byte(text))
+		names := rapid.SliceOfN(name, 0, 6).Draw(t, "names")
+		f, err := ParseFields(names)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := ejson.Value{Kind: ejson.Object}
+		for _, name := range names {
+			path := strings.Split(name, ".")
+			if v, found, _ := (element{doc}).at(path, new(steps)); found {
+				want = put(want, path, v)
+			}
+		}
+		if got, want := string(f.Of(doc).Append(nil)), string(want.Append(nil)); got != want {
+			t.Fatalf("%q of %s: %s, want %s", names, text, got, want)
+		}
+	})
+}
+
+// TestManyFields: many fields of a document with many members are found in a time that grows with both, not with their
+// product, and many names of one element are not many copies of it.
+func TestManyFields(t *testing.T) {
+	const many = 100_000
+	body, names := []byte(`{"-":[1]`), []string{"-.0"}
+	for i := range many {
+		body, names = fmt.Appendf(body, `,"%d":0`, i), append(names, strconv.Itoa(many-1-i))
+	}
+	doc, err := ejson.Parse(append(body, '}'))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1000 {
+		names = append(names, "-.0"+strings.Repeat("0", i), "-.+"+strings.Repeat("0", i))
+	}
+	f, err := ParseFields(names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := f.Of(doc).Append(nil)
+	if n := len(body) + len(`"0":`); len(got) != n+1 || !strings.HasPrefix(string(got), `{"-":{"0":1},"99999":0,`) {
+		t.Errorf("%d bytes, want %d: %.40s", len(got), n+1, got)
 	}
 }
 

@@ -96,9 +96,10 @@ func prepare(n *node) (err error) {
 		if n.regex, err = regexp.Compile(n.arg.Text); err != nil {
 			return &Error{"not_supported", "Unsupported $regex, it must be one that RE2 knows: " + err.Error()}
 		}
+		n.size = sizeOf(n.arg.Text)
 	}
 	if n.op == opIn || n.op == opNin || n.op == opAll {
-		n.keys = keysOf(n.arg.Elems, n.op == opAll)
+		n.keys = new(steps).keysOf(n.arg.Elems, n.op == opAll)
 	}
 	for _, child := range n.children {
 		if err := prepare(child); err != nil {

@@ -21,7 +21,7 @@ type Field struct {
 
 // Match reports whether a document fulfils the selector. body is its JSON object. fields are members that are
 // stored elsewhere, and come before those of the body. Only the members that the selector asks for are
-// decoded. The error is for a body that is no JSON object.
+// decoded. The error is for a body that is no JSON object, or an *Error if the match would take too many steps.
 func (s *Selector) Match(body []byte, fields ...Field) (bool, error) {
 	if s.root == nil {
 		return true, nil
@@ -30,18 +30,26 @@ func (s *Selector) Match(body []byte, fields ...Field) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return s.root.matches(doc), nil
+	left := steps{maxSteps}
+	matches := s.root.matches(doc, &left)
+	if left.left < 0 {
+		return false, errCostly
+	}
+	return matches, nil
 }
 
 // subject is the value that a selector is applied to: the document, or a value inside of it.
 type subject interface {
 	// at returns the value at path. found reports whether there is one. If not, missing reports whether the
 	// path leads to a member that its object lacks, rather than into a value that is no object.
-	at(path []string) (v ejson.Value, found, missing bool)
+	at(path []string, s *steps) (v ejson.Value, found, missing bool)
 }
 
-func (n *node) matches(in subject) bool {
-	accepts := func(child *node) bool { return child.matches(in) }
+func (n *node) matches(in subject, s *steps) bool {
+	if !s.take(1 + len(n.path.names)) {
+		return false
+	}
+	accepts := func(child *node) bool { return child.matches(in, s) }
 	switch n.op {
 	case opAnd:
 		return !slices.ContainsFunc(n.children, func(c *node) bool { return !accepts(c) })
@@ -54,97 +62,104 @@ func (n *node) matches(in subject) bool {
 	case opText:
 		return true
 	}
-	v, found, missing := in.at(n.path.names)
+	v, found, missing := in.at(n.path.names, s)
 	if !found {
 		return missing && n.op == opExists && n.arg.Kind == ejson.False
 	}
-	return n.holds(v) != n.negated
+	return n.holds(v, s) != n.negated
 }
 
 // holds reports whether a condition holds for a value that exists.
-func (n *node) holds(v ejson.Value) bool {
+func (n *node) holds(v ejson.Value, s *steps) bool {
+	inside := func(e ejson.Value) bool { return n.children[0].matches(element{e}, s) }
 	switch n.op {
 	case opElemMatch:
-		return slices.ContainsFunc(v.Elems, n.matchesElem)
+		return slices.ContainsFunc(v.Elems, inside)
 	case opAllMatch:
-		return len(v.Elems) > 0 && !slices.ContainsFunc(v.Elems, func(e ejson.Value) bool { return !n.matchesElem(e) })
+		return len(v.Elems) > 0 && !slices.ContainsFunc(v.Elems, func(e ejson.Value) bool { return !inside(e) })
 	case opKeyMapMatch:
 		return slices.ContainsFunc(v.Members, func(m ejson.Member) bool {
-			return n.matchesElem(ejson.Value{Kind: ejson.String, Text: m.Name})
+			return inside(ejson.Value{Kind: ejson.String, Text: m.Name})
 		})
 	case opExists:
 		return n.arg.Kind == ejson.True
 	case opType:
 		return n.arg.Text == typeNames[v.Kind]
 	case opMod:
-		return n.divides(v)
+		return s.read(len(v.Text)) && n.divides(v)
 	case opRegex:
-		return v.Kind == ejson.String && n.regex.MatchString(v.Text)
+		return v.Kind == ejson.String && s.read((len(v.Text)+1)*n.size) && n.regex.MatchString(v.Text)
 	case opAll:
-		return n.holdsAll(v)
+		return n.holdsAll(v, s)
 	case opSize:
-		return v.Kind == ejson.Array && compareNumbers(n.arg.Text, strconv.Itoa(len(v.Elems))) == 0
+		return v.Kind == ejson.Array && s.read(len(n.arg.Text)) &&
+			compareNumbers(n.arg.Text, strconv.Itoa(len(v.Elems))) == 0
 	case opBeginsWith:
-		return v.Kind == ejson.String && strings.HasPrefix(v.Text, n.arg.Text)
+		return v.Kind == ejson.String && s.read(len(n.arg.Text)) && strings.HasPrefix(v.Text, n.arg.Text)
 	default:
-		return n.compares(v)
+		return n.compares(v, s)
 	}
 }
 
 // compares evaluates the operators that go by the order of values.
-func (n *node) compares(v ejson.Value) bool {
+func (n *node) compares(v ejson.Value, s *steps) bool {
 	switch n.op {
 	case opLt:
-		return n.compare(v, n.arg) < 0
+		return n.compare(v, n.arg, s) < 0
 	case opLte:
-		return n.compare(v, n.arg) <= 0
+		return n.compare(v, n.arg, s) <= 0
 	case opGt:
-		return n.compare(v, n.arg) > 0
+		return n.compare(v, n.arg, s) > 0
 	case opGte:
-		return n.compare(v, n.arg) >= 0
+		return n.compare(v, n.arg, s) >= 0
 	case opEq:
-		return n.compare(v, n.arg) == 0
+		return n.compare(v, n.arg, s) == 0
 	case opNe:
-		return n.compare(v, n.arg) != 0
+		return n.compare(v, n.arg, s) != 0
 	case opIn:
-		return n.isIn(v)
+		return n.isIn(v, s)
 	case opNin:
-		return !n.isIn(v)
+		return !n.isIn(v, s)
 	default:
 		panic("mango: no such operator: " + opNames[n.op])
 	}
 }
 
 // compare orders values by collation. Document ids are ordered by their bytes, behind all other values.
-func (n *node) compare(v, arg ejson.Value) int {
+func (n *node) compare(v, arg ejson.Value, s *steps) int {
 	if len(n.path.names) == 1 && n.path.names[0] == "_id" && v.Kind == ejson.String {
 		if arg.Kind != ejson.String {
 			return 1
 		}
+		s.read(min(len(v.Text), len(arg.Text)))
 		return strings.Compare(v.Text, arg.Text)
 	}
-	return Compare(v, arg)
+	return s.compare(v, arg)
 }
 
 // isIn reports whether v, or one of its elements if it is an array, is among the operands.
-func (n *node) isIn(v ejson.Value) bool {
+func (n *node) isIn(v ejson.Value, s *steps) bool {
 	candidates := v.Elems
 	if v.Kind != ejson.Array {
 		candidates = []ejson.Value{v}
 	}
-	return slices.ContainsFunc(candidates, func(c ejson.Value) bool { return n.keys[string(appendKey(nil, c, false))] })
+	return slices.ContainsFunc(candidates, func(c ejson.Value) bool {
+		key := appendKey(nil, c, false)
+		return s.read(len(key)) && n.keys[string(key)]
+	})
 }
 
 // holdsAll reports whether v is an array that has every operand, or equals the only operand.
-func (n *node) holdsAll(v ejson.Value) bool {
+func (n *node) holdsAll(v ejson.Value, s *steps) bool {
 	args := n.arg.Elems
 	if v.Kind != ejson.Array || len(args) == 0 {
 		return false
 	}
-	if len(args) == 1 && args[0].Kind == ejson.Array && Compare(args[0], v) == 0 {
+	if len(args) == 1 && args[0].Kind == ejson.Array && s.compare(args[0], v) == 0 {
 		return true
 	}
-	has := keysOf(v.Elems, true)
+	has := s.keysOf(v.Elems, true)
+	s.take(len(n.keys))
 	for key := range n.keys { // order does not matter: all have to be there
 		if !has[key] {
 			return false
@@ -177,16 +192,15 @@ var typeNames = map[jsontext.Kind]string{
 	ejson.Array: "array", ejson.Object: "object",
 }
 
-func (n *node) matchesElem(v ejson.Value) bool { return n.children[0].matches(element{v}) }
-
 // element is a value inside of a document.
 type element struct{ ejson.Value }
 
-func (e element) at(path []string) (v ejson.Value, found, missing bool) {
+func (e element) at(path []string, s *steps) (v ejson.Value, found, missing bool) {
 	v = e.Value
 	for _, name := range path {
 		switch v.Kind {
 		case ejson.Object:
+			s.take(len(v.Members))
 			if v, found = v.Get(name); !found {
 				return v, false, true
 			}
@@ -209,6 +223,8 @@ type document struct {
 	fields []Field
 	names  []string
 	values []jsontext.Value       // raw, aliasing the body
+	places map[string]int         // of names in names, nil until it is asked for
+	all    *ejson.Value           // the whole document, nil until it is asked for
 	asked  map[string]ejson.Value // members that were asked for before, of which many conditions may be
 }
 
@@ -251,7 +267,7 @@ func (doc *document) read(d *jsontext.Decoder) error {
 	return nil
 }
 
-func (doc *document) at(path []string) (v ejson.Value, found, missing bool) {
+func (doc *document) at(path []string, s *steps) (v ejson.Value, found, missing bool) {
 	if len(path) == 0 {
 		return doc.whole(), true, false
 	}
@@ -265,7 +281,7 @@ func (doc *document) at(path []string) (v ejson.Value, found, missing bool) {
 		}
 		doc.asked[path[0]] = v
 	}
-	return element{v}.at(path[1:])
+	return element{v}.at(path[1:], s)
 }
 
 func (doc *document) member(name string) (jsontext.Value, bool) {
@@ -274,21 +290,46 @@ func (doc *document) member(name string) (jsontext.Value, bool) {
 			return f.Value, true
 		}
 	}
-	for i, n := range slices.Backward(doc.names) {
-		if n == name {
-			return doc.values[i], true
-		}
+	if i, found := doc.place(name); found {
+		return doc.values[i], true
 	}
 	return nil, false
 }
 
+// manyNames is how many members a document has at least for an index of their names to be worth its cost.
+const manyNames = 32
+
+// place finds where a member is by its name, the last one if it is there more than once.
+func (doc *document) place(name string) (int, bool) {
+	if len(doc.names) < manyNames {
+		for i, n := range slices.Backward(doc.names) {
+			if n == name {
+				return i, true
+			}
+		}
+		return 0, false
+	}
+	if doc.places == nil {
+		doc.places = make(map[string]int, len(doc.names))
+		for i, n := range doc.names {
+			doc.places[n] = i
+		}
+	}
+	i, found := doc.places[name]
+	return i, found
+}
+
 // whole decodes the whole document, which few selectors need.
 func (doc *document) whole() ejson.Value {
+	if doc.all != nil {
+		return *doc.all
+	}
 	v := decode(doc.body)
 	for _, f := range slices.Backward(doc.fields) {
 		v.Members = slices.DeleteFunc(v.Members, func(m ejson.Member) bool { return m.Name == f.Name })
 		v.Members = slices.Insert(v.Members, 0, ejson.Member{Name: f.Name, Value: decode(f.Value)})
 	}
+	doc.all = &v
 	return v
 }
 

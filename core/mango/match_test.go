@@ -262,3 +262,58 @@ func TestManyOperands(t *testing.T) {
 		t.Error("an array of all operands does not have all")
 	}
 }
+
+// TestCostlyMatches: a match whose cost would be the product of two sizes, or more, ends with an error; one that looks
+// at each condition and each member once does not.
+func TestCostlyMatches(t *testing.T) {
+	const many = 50_000
+	list := func(n int, each func(i int) string) string {
+		all := make([]string, n)
+		for i := range all {
+			all[i] = each(i)
+		}
+		return strings.Join(all, ",")
+	}
+	same := func(text string) func(int) string { return func(int) string { return text } }
+	conditions := func(on, condition string) func(int) string {
+		return func(i int) string { return `{"` + on + strconv.Itoa(i) + `":` + condition + `}` }
+	}
+	members := list(many, func(i int) string { return `"m` + strconv.Itoa(i) + `":0` })
+	for name, c := range map[string]struct {
+		selector, doc string
+		costly        bool
+	}{
+		"conditions on members": {`"$or":[` + list(many, conditions("m", `1`)) + `]`, members, false},
+		"on what is missing":    {`"$or":[` + list(many, conditions("x", `1`)) + `]`, members, false},
+		"on nested members":     {`"$or":[` + list(many, conditions("o.m", `1`)) + `]`, `"o":{` + members + `}`, true},
+		"in some elements": {`"x":{"$allMatch":{"$or":[` + list(20, same(`{"a":1}`)) + `,{"b":2}]}}`,
+			`"x":[` + list(5000, same(`{"c":0,"d":0,"e":0,"f":0,"g":0,"b":2}`)) + `]`, false},
+		"in many elements": {`"x":{"$allMatch":{"$or":[` + list(many, same(`{"a":1}`)) + `,{"b":2}]}}`,
+			`"x":[` + list(5000, same(`{"b":2}`)) + `]`, true},
+		"in any element": {`"x":{"$elemMatch":{"$nor":[` + list(many, same(`{"a":1}`)) + `,{"b":2}]}}`,
+			`"x":[` + list(5000, same(`{"b":2}`)) + `]`, true},
+		"on a long number": {`"$or":[` + list(1000, same(`{"x":{"$gt":1e9999999}}`)) + `]`,
+			`"x":1` + strings.Repeat("0", 1<<20), true},
+		"rests of a number": {`"$or":[` + list(1000, same(`{"x":{"$mod":[2,1]}}`)) + `]`,
+			`"x":1` + strings.Repeat("0", 1<<20), true},
+		"on ignored characters": {`"$or":[` + list(1000, same(`{"x":{"$lt":"a"}}`)) + `]`,
+			`"x":"b` + strings.Repeat(`\u0001`, 1<<20) + `"`, false},
+		"behind ignored characters": {`"$or":[` + list(1000, same(`{"x":{"$lt":"a"}}`)) + `]`,
+			`"x":"` + strings.Repeat(`\u0001`, 1<<20) + `b"`, true},
+		"operands of a large value": {`"$or":[` + list(1000, same(`{"x":{"$in":["a"]}}`)) + `]`,
+			`"x":"` + strings.Repeat("b", 1<<20) + `"`, true},
+		"operands in a large array": {`"$or":[` + list(1000, same(`{"x":{"$all":["a"]}}`)) + `]`,
+			`"x":["` + strings.Repeat("b", 1<<20) + `"]`, true},
+		"a regular expression": {`"x":{"$regex":"b{5}$"}`, `"x":"` + strings.Repeat("b", 1<<20) + `"`, false},
+		"a large one":          {`"x":{"$regex":"(b?){1000}c"}`, `"x":"` + strings.Repeat("b", 1<<20) + `"`, true},
+		"of the whole":         {`"$and":[` + list(1000, same(`{"$gt":null}`)) + `]`, members, false},
+	} {
+		s, err := Compile([]byte("{" + c.selector + "}"))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if _, err := s.Match([]byte("{" + c.doc + "}")); (err == errCostly) != c.costly || !c.costly && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -70,6 +70,7 @@ type node struct {
 	negated bool
 	arg     ejson.Value
 	regex   *regexp.Regexp  // of $regex, set by Compile
+	size    int             // of $regex: how many instructions regex has
 	keys    map[string]bool // of the operands of $in, $nin and $all, set by Compile
 }
 

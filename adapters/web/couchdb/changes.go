@@ -32,6 +32,7 @@ type feed struct {
 	beat     bool // after wait the feed sends a sign of life; without beat it ends
 	shown    shown
 	fields   *mango.Fields // of documents; nil for all
+	failed   error         // why the selector could not be applied to a document
 	instance tuple.UUID    // of the database at the first page
 	sent     int
 	alive    time.Time // when something was last sent

@@ -96,6 +96,9 @@ func (f *feed) read() (feedPage, error) {
 		if p.Page, err = db.Changes(query); err != nil {
 			return nil, err
 		}
+		if f.failed != nil {
+			return nil, f.failed
+		}
 		if !f.Began() {
 			info, err := db.Info()
 			if err != nil {

@@ -1,7 +1,9 @@
 package couchdb
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -92,10 +94,26 @@ func (f *feed) filterSelector(raw, fields jsontext.Value) error {
 		if d = f.viewed(f.request, d); d == nil { // else a selector would find out what the client may not see
 			return false
 		}
-		matches, err := selector.Match(d.Body, fieldsOf(d)...)
-		return matches && err == nil
+		chosen := false
+		if f.failed == nil {
+			chosen, f.failed = matches(f.request, selector, d)
+		}
+		return chosen
 	}
 	return nil
+}
+
+// matches reports whether a selector matches a document that the client may see. The error is for a match that costs
+// too much, and for a request that has ended: each match may take a while.
+func matches(q *request, selector *mango.Selector, d *docs.Document) (bool, error) {
+	if q.Context().Err() != nil {
+		return false, context.Cause(q.Context())
+	}
+	matches, err := selector.Match(d.Body, fieldsOf(d)...)
+	if mistake, is := errors.AsType[*mango.Error](err); is {
+		return false, invalid(mistake.Name, "`selector`, for document %q: %s", d.ID, mistake.Reason)
+	}
+	return matches && err == nil, nil
 }
 
 // fieldsOf are the members that a selector sees besides the body's.

@@ -78,8 +78,8 @@ func (s *search) look(d *docs.Document) error {
 		return nil
 	}
 	s.examined++
-	if matches, err := s.selector.Match(d.Body, fieldsOf(d)...); err != nil || !matches {
-		return nil
+	if chosen, err := matches(s.request, s.selector, d); err != nil || !chosen {
+		return err
 	}
 	if s.skip > 0 {
 		s.skip--

@@ -233,3 +233,20 @@ func TestIndexes(t *testing.T) {
 		s.Want("POST /db/_explain "+body, 200, want)
 	}
 }
+
+// TestCostlySelector: a selector that takes too long for one document is refused, with the document's name.
+func TestCostlySelector(t *testing.T) {
+	s := newSite(t)
+	s.Want(`PUT /db/big {"x":[`+strings.Repeat(`{"b":2},`, 5000)+`{"b":1}]}`, 201,
+		`{"ok":true,"id":"big","rev":"1-*"}`)
+	body := `{"selector":{"x":{"$allMatch":{"$or":[` + strings.Repeat(`{"a":1},`, 5000) + `{"b":2}]}}}}`
+	reason := "`selector`, for document \\\"big\\\": the selector takes more than "
+	for _, route := range []string{"_find", "_changes?filter=_selector", "_changes?filter=_selector&feed=continuous"} {
+		answer := s.Ask("POST /db/" + route + " " + body)
+		status := answer.StatusCode
+		text := s.Text(answer)
+		if status != 400 || !strings.HasPrefix(text, `{"error":"too_costly","reason":"`+reason) {
+			t.Errorf("%s: %d %s", route, status, text)
+		}
+	}
+}
