@@ -371,6 +371,9 @@ func parseWanted(raw []byte) (bulkWanted, error) {
 	return w, nil
 }
 
+// bulkAtOnce is how many entries of a _bulk_get are asked for at once: no transaction answers more of them.
+const bulkAtOnce = 100
+
 func (q *request) sendBulk(wanted []bulkWanted) error {
 	s, err := q.shown()
 	if err != nil {
@@ -378,8 +381,8 @@ func (q *request) sendBulk(wanted []bulkWanted) error {
 	}
 	separator := `{"results":[`
 	for first := true; first || len(wanted) > 0; first = false {
-		plain := make([]docs.Wanted, len(wanted))
-		for i, w := range wanted {
+		plain := make([]docs.Wanted, min(len(wanted), bulkAtOnce))
+		for i, w := range wanted[:len(plain)] {
 			if w.err == nil {
 				plain[i] = w.Wanted
 			}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -188,5 +189,24 @@ func TestSlowClients(t *testing.T) {
 		if ask(w); w.Code != 200 {
 			t.Errorf("%s: %d after the first client has its answer", request, w.Code)
 		}
+	}
+}
+
+// TestManyAskedFor: the pages of a long answer of _bulk_get take no memory for what is asked for behind them.
+func TestManyAskedFor(t *testing.T) {
+	s := newSite(t)
+	allocated := func(entries int) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		body := `{"docs":[` + strings.Repeat(`{"id":"a"},`, entries-1) + `{"id":"a"}]}`
+		text := s.Text(s.Ask("POST /db/_bulk_get " + body))
+		if runtime.ReadMemStats(&after); strings.Count(text, `"not_found"`) != entries {
+			t.Fatalf("%d entries: %.300s", entries, text)
+		}
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	few := allocated(5_000)
+	if many := allocated(50_000); many > 15*few {
+		t.Errorf("ten times as many entries take %d bytes instead of %d", many, few)
 	}
 }
