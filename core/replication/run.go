@@ -190,8 +190,6 @@ func (r *Run) advance() {
 func (r *Run) Deadline() instant.Time {
 	at := instant.Never
 	switch r.phase {
-	case idle, ended:
-		return at
 	case delayed:
 		return r.turn.due()
 	case copying:
