@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"couchrelay/core/kv"
 )
 
 // branch is a branch of document a: n revisions with long names, and what follows from them.
@@ -154,5 +156,59 @@ func TestManyAttachments(t *testing.T) {
 	doc := must(t, w, func(db *Database) (*Document, error) { return db.Read("a", Want{}) })
 	if len(doc.Attachments) != many {
 		t.Errorf("%d attachments", len(doc.Attachments))
+	}
+}
+
+// counted is a transaction that counts the bytes that are read.
+type counted struct {
+	kv.Tx
+	bytes *int
+}
+
+func (c counted) GetAll(keys [][]byte) ([][]byte, error) {
+	values, err := c.Tx.GetAll(keys)
+	for _, v := range values {
+		*c.bytes += len(v)
+	}
+	return values, err
+}
+
+// TestManyBulkyHistories: a transaction that writes some of many documents with long histories reads the histories of
+// these, and of the others the first chunks at most.
+func TestManyBulkyHistories(t *testing.T) {
+	w := newWorld(t)
+	const many = 30
+	var edits []Edit
+	for i := range many {
+		of := func(doc string) string { return strings.Replace(doc, `"a"`, fmt.Sprintf(`"%d"`, i), 1) }
+		w.replicate(t, of(branch("b", 1000)+"}"))
+		w.replicate(t, of(branch("c", 1000)+"}"))
+		edits = append(edits, replicated(t, of(`{"_id":"a","_rev":"1-x"}`)))
+	}
+	transactions := 0
+	for left := edits; len(left) > 0; transactions++ {
+		read := 0
+		written, err := kv.Run(t.Context(), w, func(tx kv.Tx) ([]Written, error) {
+			read = 0
+			db, err := w.Open(counted{tx, &read}, w.name)
+			if err != nil {
+				return nil, err
+			}
+			return db.Update(left)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, one := range written {
+			if one.ID != left[i].ID || !one.Changed {
+				t.Errorf("%+v", one)
+			}
+		}
+		if left = left[len(written):]; read > 2*batchSize+many*chunkSize {
+			t.Errorf("%d bytes are read for %d documents", read, len(written))
+		}
+	}
+	if feed := w.changes(t, Query{AllDocs: true}); transactions < 3 || strings.Count(feed, " 1-x") != many {
+		t.Errorf("%d transactions", transactions)
 	}
 }

@@ -60,7 +60,8 @@ func (db *Database) Update(edits []Edit) ([]Written, error) {
 	if !db.prefetched {
 		db.Prefetch(edits, nil, nil)
 	}
-	if err := b.load(edits); err != nil {
+	edits, err := b.load(edits)
+	if err != nil {
 		return nil, err
 	}
 	db.updating = b.byID
@@ -148,8 +149,9 @@ func (e *Edit) parent() revtree.Rev {
 	return e.Rev
 }
 
-// load reads what the store has of the documents, all at once.
-func (b *batch) load(edits []Edit) error {
+// load reads what the store has of the documents, and returns the edits for which it has read enough: it reads no
+// more records than one transaction has room for, or those of long histories would be read again in each.
+func (b *batch) load(edits []Edit) ([]Edit, error) {
 	var ids []string
 	for i := range edits {
 		id := edits[i].ID
@@ -158,9 +160,9 @@ func (b *batch) load(edits []Edit) error {
 			ids = append(ids, id)
 		}
 	}
-	records, err := b.db.records(ids)
+	records, err := firstRecords(b.db, ids, batchSize)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, r := range records {
 		b.byID[r.id] = r
@@ -171,7 +173,11 @@ func (b *batch) load(edits []Edit) error {
 			r.repeated = r.repeated || done
 		}
 	}
-	return b.db.loadSeqs(records)
+	if len(records) < len(ids) {
+		next := ids[len(records)]
+		edits = edits[:slices.IndexFunc(edits, func(e Edit) bool { return e.ID == next })]
+	}
+	return edits, b.db.loadSeqs(records)
 }
 
 func (b *batch) save() error {
