@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"couchrelay/core/docs"
 	"couchrelay/core/docs/revtree"
 	"couchrelay/core/instant"
 	"couchrelay/core/peer"
@@ -304,7 +303,7 @@ func (in *inward) read(c *call, op peer.ReadChanges, reply peer.Reply) {
 	in.rows = nil
 	in.proof.ahead = slices.DeleteFunc(in.proof.ahead, func(m peer.Mark) bool { _, came := last[m.ID]; return came })
 	for i, row := range got.Rows {
-		if last[row.ID] != i || len(row.Revs) == 0 || docs.ValidID(row.ID) != nil {
+		if last[row.ID] != i || len(row.Revs) == 0 || !in.run.takes(row.ID) {
 			continue
 		}
 		if in.last = peer.MarkOf(row.ID, row.Revs[0], row.Revs[1:]); !strings.HasPrefix(row.ID, "_design/") {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"couchrelay/core/docs"
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 )
@@ -91,3 +92,16 @@ func (r *run) missed() instant.Time {
 
 // leave notes a document that the run has left out.
 func (r *run) leave(id string) { r.odd, r.job.Missing = append(r.odd, id), true }
+
+// maxAlien bounds the ids that a run tells of: a server may have any number of them.
+const maxAlien = 20
+
+// takes reports whether an id is one that documents of a mirror can have. Operators are told of each other one once.
+func (r *run) takes(id string) bool {
+	err := docs.ValidID(id)
+	if err != nil && len(r.alien) < maxAlien && !slices.Contains(r.alien, id) {
+		r.alien = append(r.alien, id)
+		r.w.note("follow_unreadable", r.ID, "", fmt.Sprintf("document %.100q is passed over: %v", id, err))
+	}
+	return err == nil
+}

@@ -362,3 +362,27 @@ func TestLeftOutAndMadeAgain(t *testing.T) {
 		t.Errorf("the job is %q; %d requests, %+v", state, lost, w.followed())
 	}
 }
+
+// TestPassedOver: operators are told once of a document whose id is too long for a mirror, and others are followed.
+func TestPassedOver(t *testing.T) {
+	w := newWorld(t)
+	k := w.start()
+	for i := range 3 {
+		w.write(strings.Repeat("x", 5000), to(i))
+		w.write(fmt.Sprint("d", i), to(10+i))
+		w.settle(10 * time.Second)
+	}
+	var told []string
+	for _, n := range k.notes {
+		if strings.Contains(n.Text, "is passed over") {
+			told = append(told, n.Text)
+		}
+	}
+	want := fmt.Sprintf("document %q is passed over: ", strings.Repeat("x", 100))
+	if len(told) != 1 || !strings.HasPrefix(told[0], want) || len(told[0]) > 200 {
+		t.Errorf("operators are told %q", told)
+	}
+	if state, _ := w.job("d2"); state == "" {
+		t.Error("the last document is not followed")
+	}
+}

@@ -20,6 +20,7 @@ type run struct {
 	in       inward
 	out      outward
 	odd      []string // documents that it has left out
+	alien    []string // ids that it has passed over, and told of
 
 	ended         bool // it gives its job back once nothing is under way
 	released      bool
