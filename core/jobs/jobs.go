@@ -109,8 +109,11 @@ func (e *UnreadableError) Error() string { return fmt.Sprintf("job %q: %v", e.Jo
 // Unwrap returns what is wrong.
 func (e *UnreadableError) Unwrap() error { return e.Err }
 
-// OfJob notes whose rows an error is about, unless the store has failed.
+// OfJob notes whose rows an error is about, unless that is known, or the store has failed.
 func OfJob(id string, err error) error {
+	if _, known := errors.AsType[*UnreadableError](err); known {
+		return err
+	}
 	if errors.Is(err, ErrCorrupt) || errors.Is(err, kv.ErrUnreadable) {
 		return &UnreadableError{id, err}
 	}

@@ -124,7 +124,7 @@ func (s *Store) claimedBy(tx kv.Tx, jobID, repID string) (*Record, error) {
 	}
 	other, err := s.Record(tx, string(owner))
 	if err != nil || other == nil || other.State.Terminal() || other.RepID != repID {
-		return nil, err
+		return nil, jobs.OfJob(string(owner), err)
 	}
 	return other, nil
 }
@@ -196,7 +196,7 @@ func (l lots) succeed(row []byte, repID string, without []string) (moved int, er
 	}
 	other, err := l.s.claimedBy(l.tx, "", repID)
 	if err != nil {
-		return 0, jobs.OfJob(owner, err)
+		return 0, err
 	}
 	heir := slices.IndexFunc(waiting, func(id string) bool { return !odd(id) })
 	switch {

@@ -8,6 +8,7 @@ import (
 
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
+	"couchrelay/sim/fakefdb"
 )
 
 // claimOf is the row of the replication of a document's job.
@@ -145,5 +146,28 @@ func TestAcceptsClaimOnce(t *testing.T) {
 	}
 	if err := second.Commit(); kv.CodeOf(err) != kv.NotCommitted {
 		t.Errorf("both jobs have one replication: %v", err)
+	}
+}
+
+// TestUnreadableOwner: where the job that has a replication cannot be read, a write of another document for that and a
+// claim of another job fail with its id, and not with that of the job that asks.
+func TestUnreadableOwner(t *testing.T) {
+	b := newBench(t)
+	b.put("asks", `{"source":"http://h/a","target":"http://h/other"}`, admin)
+	w := b.accept()
+	b.put("odd", simple, admin)
+	repID := b.record(jobID("odd")).RepID
+	b.do1(func(tx kv.Tx) error {
+		tx.Set(b.s.Keys.Jobs.Job.Pack(jobID("odd"), 0), []byte(fakefdb.Unreadable))
+		return nil
+	})
+	claim := func(tx kv.Tx) error { return b.s.Owned(tx, w.JobID, w.Lock, b.now).Claim(repID, repID) }
+	for name, err := range map[string]error{
+		"write": b.writeTo("_replicator", "new", simple, admin), "claim": kv.Do(t.Context(), b.db, claim),
+	} {
+		e, is := errors.AsType[*jobs.UnreadableError](jobs.OfJob(w.JobID, err))
+		if !is || e.Job != jobID("odd") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
