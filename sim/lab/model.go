@@ -281,7 +281,9 @@ func (m *Model) expire(worker string, beat *[10]byte, limit int) node.Progressed
 	for _, n := range slices.Clone(w.owned[:min(limit, len(w.owned))]) {
 		j := &m.jobs[n]
 		m.release(n, j)
-		j.lost++
+		if beat != nil { // else the worker gives its lease up by itself
+			j.lost++
+		}
 		m.queue(n, j, 0)
 	}
 	if len(w.owned) > 0 {
