@@ -243,11 +243,7 @@ func (w *writing) follow(id string, written []*content, now instant.Time) error 
 	rec := &Record{Database: db.Name, Instance: instancePrefix(db.Instance), DocID: id, User: userOf(c.body)}
 	if state := State(stateOf(c.body)); state.Terminal() {
 		if old != nil && old.State == state && db.Follows == "" {
-			if err := w.rejudge(jobID, c, wrote); err != nil {
-				return err
-			}
-			retitle(s, tx, jobID, old, c, rec.User)
-			return nil
+			return w.rejudge(jobID, c, wrote)
 		}
 		return s.putTerminal(tx, jobID, rec, c, state, now)
 	}
@@ -308,7 +304,11 @@ func (s *Store) putTerminal(
 	if err := s.remove(tx, jobID); err != nil {
 		return err
 	}
-	rec.title(c, s.Config.Parse)
+	if rep, err := c.replication(s.Config.Parse); err == nil {
+		rec.describe(rep)
+	} else {
+		rec.Source, rec.Target = spec.Addresses(c.body)
+	}
 	if reason, ok := c.body.Get("_replication_state_reason"); ok && state == Failed {
 		rec.Error, rec.Reason = string(Failed), reason.Text
 	}
@@ -318,26 +318,6 @@ func (s *Store) putTerminal(
 	rec.State, rec.Created, rec.LastUpdated = state, now, now
 	marks{s.Keys, tx, jobID}.introduce(rec)
 	return s.Jobs.AddFinished(tx, jobID, rec.encode())
-}
-
-// retitle has a job that is over, and stays so, be listed by what its edited document says.
-func retitle(s *Store, tx kv.Tx, jobID string, old *Record, c *content, user string) {
-	rec := *old
-	rec.User = user
-	rec.title(c, s.Config.Parse)
-	if data := rec.encode(); !bytes.Equal(data, old.encode()) {
-		marks{s.Keys, tx, jobID}.change(true, old.standing(), rec.standing())
-		jobs.Rewrite(tx, s.Jobs, jobID, data)
-	}
-}
-
-// title copies what monitoring shows of a document, which may ask for no valid replication.
-func (r *Record) title(c *content, config spec.Config) {
-	if rep, err := c.replication(config); err == nil {
-		r.describe(rep)
-	} else {
-		r.Source, r.Target = spec.Addresses(c.body)
-	}
 }
 
 // putFailed stores a failed job for a document that asks for no valid replication, and says so in the

@@ -2,8 +2,6 @@ package jobstore
 
 import (
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -124,42 +122,4 @@ func TestLongIDsBesideOthers(t *testing.T) {
 		t.Errorf("written are %+v", written[1:])
 	}
 	b.wantState(jobID("r"), Pending)
-}
-
-// TestEditOfFinished: a job that is over is listed by the servers, and under the user, that its edited document names.
-// What the job did stays.
-func TestEditOfFinished(t *testing.T) {
-	for _, state := range []State{Completed, Failed} {
-		b := newBench(t)
-		b.put("r", `{"source":"http://old/a","target":"http://t/b"}`, admin)
-		w := b.accept()
-		if state == Completed {
-			b.complete(w)
-		} else {
-			b.end(w, func(h Owned) error { return h.Fail(crash.Trouble, Turn{}) })
-		}
-		old := b.record(jobID("r"))
-		for _, c := range []struct{ host, more string }{{"new", ""}, {"wrong", `,"filter":5`}} {
-			if refused := b.put("r", fmt.Sprintf(`{"source":"http://%s/a","target":"http://t/b","owner":"ann",
-				"_replication_state":"%s"%s}`, c.host, state, c.more), admin); refused != nil {
-				continue
-			}
-			rec := b.record(jobID("r"))
-			if rec.State != state || rec.Error != old.Error || rec.Created != old.Created || rec.RepID != old.RepID {
-				t.Errorf("%s: the job is %+v, and was %+v", state, rec, old)
-			}
-			count := func(f Filter) int {
-				f.Documents = true
-				page := get(b, func(tx kv.Tx) (Listed, error) {
-					return Lists{Store: b.s, Reader: tx}.Page(Listing{Filter: f, Limit: 5})
-				})
-				return len(page.Jobs)
-			}
-			got := []int{count(Filter{Server: c.host}), count(Filter{User: "ann"}), count(Filter{Server: "old"}),
-				count(Filter{User: old.User})}
-			if found := b.findings(); !slices.Equal(got, []int{1, 1, 0, 0}) || len(found) > 0 {
-				t.Errorf("%s, %s: listed %v; found %v", state, c.host, got, found)
-			}
-		}
-	}
 }
