@@ -152,10 +152,15 @@ func (t *taking) begin(node string, now instant.Time) error {
 	return nil
 }
 
-// Reads fails with a jobs.UnreadableError if a job is there, and what its run needs cannot be read.
+// Reads fails with a jobs.UnreadableError if a job is there, and what its run needs cannot be read. A job that is over
+// may have no replication.
 func Reads(s *Store, r kv.Reader, jobID string) error {
 	j, err := s.Jobs.Get(r, jobID)
-	if err == nil && j != nil {
+	switch {
+	case err != nil || j == nil:
+	case j.State == jobs.Finished:
+		_, err = decodeRecord(j)
+	default:
 		_, _, err = s.work(r, j)
 	}
 	return jobs.OfJob(jobID, err)

@@ -130,3 +130,12 @@ func TestDamagedRecord(t *testing.T) {
 		}
 	}
 }
+
+// TestReadsOfFinished: a job that is over, and was never more than a document with a state, can be read.
+func TestReadsOfFinished(t *testing.T) {
+	b := newBench(t)
+	b.put("r", `{"source":"http://h/a","target":"http://h/b","_replication_state":"completed"}`, admin)
+	if err := Reads(b.s, b.db.Present(), jobID("r")); err != nil || b.record(jobID("r")).State != Completed {
+		t.Errorf("%v", err)
+	}
+}
