@@ -110,7 +110,9 @@ func (hs *histories) checkLog(f world.LogWritten) {
 	hs.checkNew(r, f.DB, saidLast{now, hs.logs.read(f.Body).listed})
 	if f.DB == found.target {
 		hs.checkAgreed(r, f.ID, entries)
-		hs.checkSpread(r, entries)
+		if source.Server.MaxDoc != peers.ProxyLimit && target.Server.MaxDoc != peers.ProxyLimit {
+			hs.checkSpread(r, entries) // a proxy that takes no long log has the run leave older ones out
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"couchrelay/core/peer"
+	"couchrelay/sim/peers"
 )
 
 func TestHistories(t *testing.T) {
@@ -71,5 +72,9 @@ func TestHistories(t *testing.T) {
 		{"the one before dropped", saveTwice(further, func(s *saver) { s.entries = nil }), "S21b"},
 		{"six checkpoints, all kept", often(6, 6), ""},
 		{"two of eight kept", often(8, 1), "S21c"},
+		{"two of eight kept, and a proxy takes no longer log", func(r *rig) {
+			r.db("s1", "a1").Server.MaxDoc = peers.ProxyLimit
+			often(8, 1)(r)
+		}, ""},
 	})
 }
