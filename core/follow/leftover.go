@@ -1,0 +1,63 @@
+package follow
+
+import "couchrelay/core/peer"
+
+// leftover are documents of the mirror that the feed has not brought. If the database was put back while its feed was
+// read, the rows of the backup may lie before the place that the feed was read from, so the run asks for each document
+// before its job is removed.
+type leftover struct {
+	after  string     // up to where the mirror was compared
+	unread []string   // ids that the run has still to ask for
+	absent []string   // ids of documents that the database does not have: to be removed
+	found  []Incoming // documents that it has
+	reads  int        // how often the run has asked for the found ones: a node that lags behind may still have them
+}
+
+func (in *inward) swept(q Sweep, got Swept) {
+	in.asking = false
+	if q.Odd && !got.Whole {
+		in.run.leave(got.After)
+	}
+	in.left, in.run.job.Reconciling = leftover{after: got.After, unread: got.Unread}, !got.Whole
+}
+
+// confirm takes the answer about leftover documents. One that is there each time is taken as it is.
+func (in *inward) confirm(got []peer.DocRead) {
+	l := &in.left
+	if len(got) == 0 || len(got) > len(l.unread) {
+		in.run.end("malformed_response", "the server answered about other documents than it was asked for")
+		return
+	}
+	for i, d := range got {
+		if id := l.unread[i]; d.Rev == "" || d.Deleted {
+			l.absent = append(l.absent, id)
+		} else {
+			l.found = append(l.found, incoming(in.through, id, d))
+		}
+	}
+	size := 0
+	for _, d := range l.found {
+		size += len(d.Body)
+	}
+	if l.unread = l.unread[len(got):]; size >= readBudget {
+		l.unread = nil // the next sweep names the others
+	}
+	if len(l.unread) > 0 || len(l.found) == 0 {
+		return
+	}
+	if l.reads++; l.reads == maxMissed {
+		// Reached: a document that the feed did not bring is there
+		in.docs, l.found = l.found, nil
+		// The database was made again, or put back, if it lacks the last change of the feed by now.
+		in.verify = true
+		for _, d := range in.docs[:min(len(in.docs), aheadAtMost)] { // a backup that is put back may lack them
+			in.last = peer.MarkOf(d.ID, d.Rev, nil)
+			in.proof.ahead = append(in.proof.ahead, in.last)
+		}
+		return
+	}
+	for _, d := range l.found {
+		l.unread = append(l.unread, d.ID)
+	}
+	l.found, in.pause = nil, in.run.w.now.Add(stalePause<<l.reads)
+}
