@@ -29,7 +29,7 @@ func newQuestions(docs []peer.DocRev) questions {
 	return q
 }
 
-// close takes a question off those that are open.
+// close notes that the question at a place is answered.
 func (q *questions) close(i int) {
 	q.open[i] = false
 	q.left--

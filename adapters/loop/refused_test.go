@@ -56,8 +56,8 @@ func TestFullListOfRefused(t *testing.T) {
 	}
 }
 
-// TestPageHasTheAnswer: a page says how a document was refused, as that of a job does: what was answered 413 does not
-// have the next replication read all again.
+// TestPageHasTheAnswer: a page of the list has the status with which the target refused a document. A document
+// that was answered 413 does not have the next replication read all again.
 func TestPageHasTheAnswer(t *testing.T) {
 	var l Refused
 	refusal := peer.Refusal{ID: "a", Rev: "1-a", Status: 413}

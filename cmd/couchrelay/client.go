@@ -44,8 +44,8 @@ type remote struct {
 // localNode is the path of the node that answers, whichever that is behind a balancer.
 const localNode = "/_node/_local"
 
-// node is the path of the service's node. It has the node's name where / is a CouchDB's, or of nobody: before a CouchDB
-// the service answers for its own name only.
+// node returns the path of the service's node, such as /_node/_local. Behind a front /_node/_local is the
+// CouchDB's; there, and where the CouchDB does not answer, the path has the name of the service's node.
 func (r *remote) node() (path string, err error) {
 	var here struct{ Vendor struct{ Name string } }
 	var nodes struct {
@@ -390,7 +390,7 @@ func (r *remote) show(
 // refused prints for --json the answer that is an error, and returns the error.
 func (r *remote) refused(w *window, err error) error {
 	if no, is := errors.AsType[*rejection](err); is && r.JSON {
-		_ = w.json(no.raw) // the error tells more than that of an output that is closed
+		_ = w.json(no.raw) // err tells more than a failure to print
 	}
 	return err
 }

@@ -311,7 +311,8 @@ func TestReadOnlyMarkOfLeaves(t *testing.T) {
 	}
 }
 
-// TestLongHistories: logs that somebody has made so long that comparing each entry with each would take an hour.
+// TestLongHistories: of logs with 200,000 entries only the newest are read and compared: comparing each entry of
+// one log with each of the other would take an hour.
 func TestLongHistories(t *testing.T) {
 	const many = 200_000
 	logs := [2]Log{}

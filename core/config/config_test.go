@@ -433,7 +433,8 @@ func TestBoundsOfShares(t *testing.T) {
 	}
 }
 
-// TestUnknownKey: the error about a key that does not exist names the one that was meant, or else those that do.
+// TestUnknownKey: the error about an unknown key names the known key that is spelled nearly alike, or else all
+// known keys.
 func TestUnknownKey(t *testing.T) {
 	s := Section[struct{}]{{Name: "one"}, {Name: "twenty"}}
 	for key, want := range map[string]string{

@@ -193,8 +193,9 @@ type stored struct {
 	read func() ([]*Document, error)
 }
 
-// find returns the attachment that a stub stands for, nil if there is none: that of its name in the replaced revision,
-// of its generation if the stub names one, or else that of its name and digest in another leaf.
+// find returns the attachment that a stub stands for, nil if there is none. It is the attachment of that name in
+// the replaced revision, if the stub names no generation or the same; otherwise one of that name and digest in
+// another leaf.
 func (s *stored) find(stub *Attachment) (*Attachment, error) {
 	if a := s.near[stub.Name]; a != nil && (stub.RevPos == 0 || a.RevPos == stub.RevPos) {
 		return a, nil

@@ -108,8 +108,8 @@ func TestBulkyWrite(t *testing.T) {
 	}
 }
 
-// TestRefusedBesideOthers: a revision that is refused as too large leaves no trace in what is written beside it: the
-// revision that it would have replaced stays a leaf.
+// TestRefusedBesideOthers: a revision that is refused as too large changes nothing of the document, to which other
+// revisions are added in the same batch: the revision that it would have replaced stays a leaf.
 func TestRefusedBesideOthers(t *testing.T) {
 	w := newWorld(t)
 	w.replicate(t, `{"_id":"a","_rev":"1-m"}`)

@@ -172,9 +172,10 @@ const expireKeys = 100_000
 // Expire takes the jobs of a worker away and makes them ready again, up to limit in one transaction; done
 // reports that none is left and the worker is forgotten. A monitor passes the beat that stood still for the
 // activity timeout, and nothing happens if the worker has sent another one since: the beat is read so that
-// it conflicts with a heartbeat that commits at the same time. A worker that leaves, or whose heartbeats do
-// not get through, passes nil: it has not vanished, so this does not count in Job.Lost. Otherwise a store that
-// is away again and again would make every job look like one that brings its workers down.
+// it conflicts with a heartbeat that commits at the same time. Each job that is taken from such a worker counts
+// it in Job.Lost. A worker that leaves, or gives its own lease up since its heartbeats do not get through, passes
+// nil, and is not counted: otherwise a store that is away again and again would make every job look like one that
+// brings its workers down.
 //
 // The first transaction marks the lease as expired; from then on nothing brings it back. The worker itself
 // may still be running its jobs. It learns at its next heartbeat or accept, and whatever it writes for a
@@ -238,7 +239,7 @@ func (q *Queue) Expire(
 }
 
 // giveBack makes a job of a lost worker ready, or waiting if it was resubmitted for later. Its data stays
-// as the worker left it.
+// as the worker left it. vanished says that the worker counts in Job.Lost.
 func (q *Queue) giveBack(tx kv.Tx, h Held, vanished bool) error {
 	old, err := q.header(tx, h.ID)
 	if err != nil {

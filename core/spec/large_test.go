@@ -1,4 +1,4 @@
-package spec_test
+package spec
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"couchrelay/core/ejson"
-	"couchrelay/core/spec"
 )
 
 // object is the text of an object with a member for each number, with the same value.
@@ -16,15 +15,6 @@ func object(n int, name func(i int) string, value string) string {
 		fmt.Fprintf(&text, `,"%s":%s`, name(i), value)
 	}
 	return "{" + text.String()[1:] + "}"
-}
-
-func parsed(t *testing.T, text string) ejson.Value {
-	t.Helper()
-	v, err := ejson.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
 }
 
 // TestLargeDocuments: what takes a few megabytes is read in the time of a transaction, whatever it has many of.
@@ -49,7 +39,7 @@ func TestLargeDocuments(t *testing.T) {
 		"a secret among headers": `{"x":{"secret":"s"},` + object(many, numbered, `"v"`)[1:],
 	} {
 		body := document(`{"url":"http://h/a","headers":` + headers + `}`)
-		if _, err := spec.ParseDocument(body, spec.DefaultConfig()); err != nil {
+		if _, err := ParseDocument(body, DefaultConfig()); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -64,14 +54,14 @@ func TestLargeDocuments(t *testing.T) {
 		"members": func(v string) string { return object(many, numbered, v) },
 	} {
 		was, next := document(side(`"v"`)), document(side(`"*****"`))
-		got, err := spec.Unmask(next, was)
+		got, err := Unmask(next, was)
 		source, _ := got.Get("source")
 		if text := string(source.Append(nil)); err != nil || what == "headers" && strings.Contains(text, "*") {
 			t.Errorf("%s: %v: %.99s", what, err, text)
 		}
 	}
 	was, next := parsed(t, object(many, numbered, `"v"`)), parsed(t, object(many, numbered, `"*****"`))
-	if _, err := spec.Unmask(next, was); err != nil {
+	if _, err := Unmask(next, was); err != nil {
 		t.Error(err)
 	}
 }
@@ -84,7 +74,7 @@ func TestSecretHeaderTwice(t *testing.T) {
 		`{"x":` + secret + `,"y":` + secret + `}`: false,
 	} {
 		body := parsed(t, `{"source":{"url":"http://h/a","headers":`+headers+`},"target":"http://h/b"}`)
-		_, err := spec.ParseDocument(body, spec.DefaultConfig())
+		_, err := ParseDocument(body, DefaultConfig())
 		if is := err != nil && strings.Contains(err.Error(), "twice"); is != twice || !twice && err != nil {
 			t.Errorf("%s: %v", headers, err)
 		}

@@ -192,7 +192,7 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
-// TestManyAskedFor: the pages of a long answer of _bulk_get take no memory for what is asked for behind them.
+// TestManyAskedFor: a page of a long _bulk_get answer copies no entries of the pages after it.
 func TestManyAskedFor(t *testing.T) {
 	s := newSite(t)
 	allocated := func(entries int) uint64 {

@@ -48,7 +48,7 @@ type list struct {
 	limit    int64
 	row      func(jobID string, rec *jobstore.Record) any // how a job is shown
 
-	rows    []byte // those that are not sent yet, as JSON
+	rows    []byte // rows that are read and not sent yet, as JSON
 	listed  int64
 	skipped int64
 	total   *int64 // nil if unknown
@@ -112,8 +112,8 @@ func (s *service) newList(q *web.Request, f jobstore.Filter, database string, mo
 	return l, l.parameters(most)
 }
 
-// answer reads the list and sends it. A long one is sent while it is read; what is known at its end only then stands
-// behind the rows.
+// answer reads the list and sends it. A long list is sent while it is read, so its total and its cursor, which are
+// known at the end only, follow its rows.
 func (l *list) answer() error {
 	read := l.read
 	if l.byKeys {
