@@ -163,7 +163,8 @@ func (s *saving) note(a reply, now instant.Time) {
 func refusesEmpty(a reply) bool {
 	_, writes := a.op.(peer.PutLocal)
 	f := a.Failure
-	return writes && !a.feed.begun && f.Kind == peer.Status && f.Status/100 == 4 && f.Status != 408 && f.Status != 429
+	final := f.Kind == peer.Status && (f.Status/100 == 3 || f.Status/100 == 4) && f.Status != 408 && f.Status != 429
+	return writes && !a.feed.begun && final
 }
 
 // isOthers reports whether a log that the run looks at is another run's, which shares it, or was emptied by that.

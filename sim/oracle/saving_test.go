@@ -175,6 +175,7 @@ func TestSavings(t *testing.T) {
 			s.fails(s.run, peer.Commit{}, status(500))
 		}), ""},
 		{"stopped and not saved where no empty log was stored", nameless(418), ""},
+		{"stopped and not saved where an empty log was redirected", nameless(302), ""},
 		{"stopped and not saved where an empty log was slow", nameless(503), "S21h"},
 		{"stopped and met by another run's log", stopped(func(r *rig, s *saver) {
 			stop(r, s)
