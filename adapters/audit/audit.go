@@ -26,11 +26,23 @@ type Log struct {
 	logger *slog.Logger
 
 	mu      sync.Mutex // guards the fields below
-	file    io.WriteCloser
+	file    file
 	lines   *slog.Logger // into the file
 	failing bool         // the last line could not be written
 	torn    bool         // the file ends within a line, as one that a full disk took a part of
 }
+
+// file is what lines are written to; os.File is one.
+type file interface {
+	io.WriteCloser
+	SetWriteDeadline(time.Time) error
+}
+
+// Bounds of a line's wait for the program that reads a pipe: each request waits with its line.
+const (
+	patience   = time.Second
+	impatience = 10 * time.Millisecond // while lines cannot be written
+)
 
 // New returns a Log without a file.
 func New(logger *slog.Logger) *Log { return &Log{logger: logger} }
@@ -121,6 +133,11 @@ func (w writer) Write(line []byte) (int, error) {
 	if w.l.torn {
 		line = append([]byte{'\n'}, line...)
 	}
+	wait := patience
+	if w.l.failing {
+		wait = impatience
+	}
+	_ = w.l.file.SetWriteDeadline(time.Now().Add(wait)) // a regular file takes none, and needs none
 	n, err := w.l.file.Write(line)
 	if n > 0 {
 		w.l.torn = line[n-1] != '\n'

@@ -170,6 +170,44 @@ func TestPipe(t *testing.T) {
 	}
 }
 
+// TestStuckReader: a pipe whose reader has stopped reading holds no request up for long.
+func TestStuckReader(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	l := New(slog.New(slog.DiscardHandler))
+	if err := l.Open(path); err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		for range 1000 { // lines, of which a pipe takes 64 KiB
+			answer(t, l, "PUT", "/a/b")
+			l.mu.Lock()
+			failing := l.failing
+			l.mu.Unlock()
+			if failing {
+				return
+			}
+		}
+		t.Error("the pipe took all lines")
+	}()
+	select {
+	case <-answered:
+	case <-time.After(10 * time.Second):
+		reader.Close() // which ends the wait
+		t.Fatal("a request waits for the reader of the pipe")
+	}
+}
+
 // disk takes so many bytes before it is full.
 type disk struct {
 	*os.File
