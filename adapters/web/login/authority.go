@@ -81,12 +81,14 @@ func (k *asked) keep(key [sha256.Size]byte, a answer) {
 	k.answers[key] = a
 }
 
-// remote reports whether the CouchDB takes a name with a password.
+// remote reports whether the CouchDB takes a name with a password. Without a delay it is asked again about what it took
+// from the same address.
 func (l *Login) remote(s *settings, q *web.Request, from, name, password string) (bool, *account, error) {
 	r := http.Request{Header: http.Header{}}
 	r.SetBasicAuth(name, password)
 	header := r.Header.Get("Authorization")
-	if a, known := l.asked.known(keyOf("Authorization", header), l.Clock.Now()); !known || a.user.Name == "" {
+	right := keyOf(from, header)
+	if _, known := l.asked.known(right, l.Clock.Now()); !known {
 		if err := l.delayed(s, q, name, from); err != nil {
 			return false, nil, err
 		}
@@ -94,6 +96,9 @@ func (l *Login) remote(s *settings, q *web.Request, from, name, password string)
 	user, err := l.ask(s, q, "Authorization", header)
 	if errors.Is(err, errWrong) {
 		return false, nil, nil
+	}
+	if err == nil {
+		l.asked.keep(right, answer{user, l.Clock.Now().Add(s.Couch.Cache)})
 	}
 	return err == nil, &account{User: user}, err
 }

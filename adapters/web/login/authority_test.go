@@ -266,6 +266,25 @@ func TestAuthorityAsksToWait(t *testing.T) {
 	}
 }
 
+// TestGuessesAboutActiveUser: who guesses at the password of a user that works elsewhere is not told which guess is
+// right.
+func TestGuessesAboutActiveUser(t *testing.T) {
+	a := newAuthority(t)
+	r := newRig(t, "couch_auth/url="+a.URL+"/couch", "chttpd_auth_lockout/threshold=1")
+	login := []string{"Authorization", basic("ann", "secret")}
+	r.want("GET /who", 200, ann, login...)
+	r.from = "192.0.2.2:1"
+	r.want("GET /who", 401, wrong, "Authorization", basic("ann", "guess"))
+	for _, password := range []string{"guess", "secret"} {
+		if w := r.ask("GET /who", "Authorization", basic("ann", password)); w.Code != 429 {
+			t.Errorf("%s: %d", password, w.Code)
+		}
+	}
+	r.from = "192.0.2.1:2"
+	r.want("GET /who", 401, wrong, "Authorization", basic("ann", "guess"))
+	r.want("GET /who", 200, ann, login...)
+}
+
 // TestAuthorityWithNewCertificates: a connection to the CouchDB that knows the users is made by the certificates that
 // are trusted then, which change while the service runs.
 func TestAuthorityWithNewCertificates(t *testing.T) {

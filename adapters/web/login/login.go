@@ -179,10 +179,10 @@ func (l *Login) password(s *settings, q *web.Request, name, password string) (*a
 	if err != nil {
 		return nil, err
 	}
-	if a != nil && l.known.has(a, password) {
+	from := address(q.Request)
+	if a != nil && l.known.has(a, password, from) {
 		return a, nil
 	}
-	from := address(q.Request)
 	right := false
 	if a == nil && s.Couch.URL != "" {
 		right, a, err = l.remote(s, q, from, name, password)
@@ -205,10 +205,15 @@ func (l *Login) password(s *settings, q *web.Request, name, password string) (*a
 
 // matches reports whether a password is that of an account, which may be nil. Deriving a key takes long, so only as
 // many are derived at a time as there are processors. A request that had to wait is looked at again: those before it
-// may have been wrong.
+// may have been wrong. A password that was right from other addresses is no exception from the delay, or who guesses
+// would be told at once which guess is right.
 func (l *Login) matches(s *settings, q *web.Request, a *account, from, name, password string) (bool, error) {
 	if err := l.delayed(s, q, name, from); err != nil || a == nil {
 		return false, err
+	}
+	if l.known.has(a, password, anywhere) {
+		l.known.add(a, password, from)
+		return true, nil
 	}
 	release, err := l.slot(q)
 	if err != nil {
@@ -218,7 +223,7 @@ func (l *Login) matches(s *settings, q *web.Request, a *account, from, name, pas
 	if err := l.delayed(s, q, name, from); err != nil || !a.matches(password) {
 		return false, err
 	}
-	l.known.add(a, password)
+	l.known.add(a, password, from)
 	return true, nil
 }
 

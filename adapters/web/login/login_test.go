@@ -184,7 +184,7 @@ func TestNoAdmin(t *testing.T) {
 }
 
 // TestThrottle: guessing is answered later and later, per name and address, and is forgotten after a while. Neither a
-// cookie nor a password that was right before ever waits.
+// cookie nor a password that was right before from the same address ever waits.
 func TestThrottle(t *testing.T) {
 	const locked = "too_many_requests: Account is temporarily locked due to multiple authentication failures"
 	r := newRig(t, "chttpd_auth_lockout/threshold=3", "chttpd_auth_lockout/max_lifetime=60000")
@@ -210,8 +210,14 @@ func TestThrottle(t *testing.T) {
 	r.want("GET /who", 429, locked, "Authorization", basic("adm", "secret")) // which another login does not end
 	r.from = "192.0.2.2:1"
 	r.want("GET /who", 200, adm, "Authorization", basic("adm", "secret"))
-	r.from = "192.0.2.1:2"
+	for range 3 {
+		r.want("GET /who", 401, wrong, "Authorization", basic("adm", "guess"))
+	}
+	r.want("GET /who", 429, locked, "Authorization", basic("adm", "guess"))
 	r.want("GET /who", 200, adm, "Authorization", basic("adm", "secret")) // right before
+	r.from = "192.0.2.1:2"
+	r.want("GET /who", 429, locked, "Authorization", basic("adm", "secret")) // which tells nothing to who guesses here
+	r.want(`POST /_session {"name":"adm","password":"secret"}`, 429, locked)
 	for i, wait := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
 		r.clock.Add(wait * time.Second)
 		next := []string{"2", "4", "8", "16", "32", "60", "60", "60"}[i]

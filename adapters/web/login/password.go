@@ -55,22 +55,26 @@ func CheckAdmins(section map[string]string) error {
 	return err
 }
 
-// known remembers the last right password of each account by a digest, since deriving a key takes long.
+// known remembers the last right password of each account by a digest, since deriving a key takes long: wherever it
+// came from, and for each address from which it came.
 type known struct {
 	key  []byte // of the digests, so that they are of no use elsewhere
 	mu   *sync.Mutex
-	last map[string]knownPassword
+	last map[guess]knownPassword
 }
+
+// anywhere stands for all addresses together.
+const anywhere = "*"
 
 type knownPassword struct{ digest, mac string }
 
 // maxKnown bounds the memory of known passwords.
-const maxKnown = 10_000
+const maxKnown = 20_000
 
 func newKnown() known {
 	key := make([]byte, sha256.Size)
 	_, _ = rand.Read(key) // it cannot fail
-	return known{key, &sync.Mutex{}, map[string]knownPassword{}}
+	return known{key, &sync.Mutex{}, map[guess]knownPassword{}}
 }
 
 func (k known) mac(password string) string {
@@ -79,23 +83,23 @@ func (k known) mac(password string) string {
 	return string(h.Sum(nil))
 }
 
-// has reports whether the password was found right before, and the account's has not changed since.
-func (k known) has(a *account, password string) bool {
+// has reports whether the password was found right before from an address, and the account's has not changed since.
+func (k known) has(a *account, password, from string) bool {
 	mac := k.mac(password)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	last, found := k.last[a.Name]
+	last, found := k.last[guess{a.Name, from}]
 	return found && last.digest == a.digest && hmac.Equal([]byte(last.mac), []byte(mac))
 }
 
-func (k known) add(a *account, password string) {
-	mac := k.mac(password)
+func (k known) add(a *account, password, from string) {
+	right := knownPassword{a.digest, k.mac(password)}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.last) >= maxKnown {
 		clear(k.last)
 	}
-	k.last[a.Name] = knownPassword{a.digest, mac}
+	k.last[guess{a.Name, anywhere}], k.last[guess{a.Name, from}] = right, right
 }
 
 // prfs are the functions that CouchDB derives keys with, by the names that it gives them. Without one it is
