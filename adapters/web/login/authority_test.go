@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/golang-jwt/jwt/v5"
 )
 
 // Cookies of a CouchDB with a secret of its own: ann:TIME:good, ann:TIME:old, ann:TIME:forged, adm:TIME:good.
@@ -105,6 +107,32 @@ func TestAuthority(t *testing.T) {
 	if a.asked.Load() != before {
 		t.Error("asks without a login")
 	}
+}
+
+// TestNamesakes: neither a CouchDB nor a token makes somebody else the owner of what an admin has written.
+func TestNamesakes(t *testing.T) {
+	a := newAuthority(t)
+	r := newRig(t, "couch_auth/url="+a.URL+"/couch/")
+	r.want("GET /who", 200, adm, "Cookie", "AuthSession="+admsCookie) // an admin there, too
+	a.says(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"ok":true,"userCtx":{"name":"adm","roles":["dev"]},"info":{}}`)
+	})
+	r.clock.Add(time.Minute)
+	r.want("GET /who", 200, nobody, "Cookie", "AuthSession="+admsCookie)
+	r.want("GET /who", 200, adm, "Cookie", "AuthSession="+admsCookie, "Authorization", basic("adm", "secret"))
+	const namesake = "unauthorized: The name is that of a server admin, and the role _admin is missing."
+	r.want("GET /who", 401, namesake, "Authorization", "Bearer t")
+	r = newRig(t, "jwt_keys/hmac:_default=aGVsbG8=")
+	token := func(roles ...string) string {
+		claims := jwt.MapClaims{"sub": "adm", "exp": r.clock.Now().Unix() + 9, "_couchdb.roles": roles}
+		text, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString([]byte("hello"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return "Bearer " + text
+	}
+	r.want("GET /who", 401, namesake, "Authorization", token("dev"))
+	r.want("GET /who", 200, adm, "Authorization", token("_admin"))
 }
 
 // TestAuthorityHearsOfClients: the CouchDB delays answers after wrong passwords by the address of the client, which it

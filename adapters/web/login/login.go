@@ -135,6 +135,10 @@ func (l *Login) authenticate(s *settings, q *web.Request) (user web.User, err er
 			return web.User{}, err
 		case len(user.Name) > maxName: // it is in keys of the store, which have bounds
 			return web.User{}, web.Unauthorized("The user's name is too long.")
+		case s.admins[user.Name] != nil && !user.Admin():
+			if name != "cookie" { // a browser cannot log in again without sending it
+				return web.User{}, errNamesake
+			}
 		case user.Name != "":
 			user.Via = name
 			return user, nil
@@ -142,6 +146,10 @@ func (l *Login) authenticate(s *settings, q *web.Request) (user web.User, err er
 	}
 	return web.User{}, nil
 }
+
+// errNamesake answers a user of the CouchDB that knows the users, or a token, with the name of an admin of the
+// configuration: who has that name owns what the admin has written.
+var errNamesake = web.Unauthorized("The name is that of a server admin, and the role _admin is missing.")
 
 // errWrong answers a wrong name or a wrong password; which of them is not told.
 var errWrong = web.Unauthorized("Name or password is incorrect.")
