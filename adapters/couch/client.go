@@ -196,7 +196,7 @@ func proxyURL(p *spec.Proxy) (*url.URL, error) {
 	return u, nil
 }
 
-// proxyRefusal is the error of a proxy that answered CONNECT with another status than 200.
+// proxyRefusal is the error of a proxy that answered CONNECT with another status than 200, or any request with 407.
 type proxyRefusal struct{ status int }
 
 func (p proxyRefusal) Error() string {

@@ -160,6 +160,10 @@ func (e *endpoint) once(parent context.Context, r request, to *url.URL, p sessio
 	}
 	a.Response = resp
 	attempted(e, r, Attempt{Status: resp.StatusCode}, began)
+	if resp.StatusCode == http.StatusProxyAuthRequired { // no word of the server's, as after CONNECT
+		defer a.close()
+		return nil, e.failed(ctx, r, proxyRefusal{resp.StatusCode})
+	}
 	e.client.report(e.key(r), resp.StatusCode, a.retryAfter())
 	if resp.StatusCode < 300 && up != nil && !up.hasSent(r.size) {
 		defer a.close()

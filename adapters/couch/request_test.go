@@ -476,4 +476,13 @@ func TestProxy(t *testing.T) {
 			t.Errorf("%v", f)
 		}
 	}, through("http://far.test/db/"), func(rep *spec.Replication) { rep.Source.Credentials = spec.Credentials{} })
+	refuses := says(407, "<h1>Cache Access Denied</h1>")
+	inRig(t, nil, refuses, func(r *rig) {
+		for _, op := range []peer.Op{peer.Open{}, peer.CopyDoc{ID: "x", Revs: []string{"1-a"}}} {
+			const want = "the proxy answered 407 Proxy Authentication Required"
+			if f := r.do(op).Failure; f == nil || f.Kind != peer.Unreachable || f.Reason != want {
+				t.Errorf("%s: %v", op, f)
+			}
+		}
+	}, through("http://far.test/db/"))
 }
