@@ -1,6 +1,7 @@
 package couch
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -176,9 +177,11 @@ func spellings(secret string) []string {
 }
 
 // redact takes the secrets out of a text. A server may repeat a header in its answer, and errors of libraries
-// quote URLs.
+// quote URLs. Long secrets go first: what is left of one whose beginning is another secret would be shown.
 func (e *endpoint) redact(text string) string {
-	for _, secret := range slices.Concat(e.secrets, e.named.texts(), e.login.cookies()) {
+	secrets := slices.Concat(e.secrets, e.named.texts(), e.login.cookies())
+	slices.SortFunc(secrets, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	for _, secret := range secrets {
 		text = strings.ReplaceAll(text, secret, "*****")
 	}
 	return text

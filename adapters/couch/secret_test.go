@@ -115,6 +115,18 @@ func TestStrangersGetNoSecrets(t *testing.T) {
 	}, refer)
 }
 
+// TestSecretsInSecrets: nothing is shown of a secret that begins with another one.
+func TestSecretsInSecrets(t *testing.T) {
+	inRig(t, says(502, `{"reason":"do not know `+testPassword+`-longer, `+testPassword+`"}`), nil, func(r *rig) {
+		if f := r.do(peer.Open{}).Failure; f == nil || f.Reason != "do not know *****, *****" {
+			t.Errorf("%v", f)
+		}
+	}, func(rep *spec.Replication) {
+		rep.Source.Proxy = &spec.Proxy{URL: "http://source.test",
+			Credentials: spec.NewCredentials("p", testPassword+"-longer")}
+	})
+}
+
 func TestLookup(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
