@@ -111,6 +111,7 @@ func (l *login) askForSession(ctx context.Context, p session.Pass) *peer.Failure
 	if f == nil {
 		f = a.refused()
 	}
+	f.URL = l.url().String() // it is not below the database
 	return sessionFailure(result, f)
 }
 

@@ -163,7 +163,8 @@ func TestNoSession(t *testing.T) {
 				switch {
 				case c.word == "" && f != nil, c.word != "" && f == nil:
 					t.Errorf("%v", f)
-				case f != nil && (f.Error != c.word || f.Kind != c.kind || f.Status != c.status):
+				case f != nil && (f.Error != c.word || f.Kind != c.kind || f.Status != c.status ||
+					f.URL != "http://source.test/_session"):
 					t.Errorf("%v, kind %s", f, f.Kind)
 				}
 			})

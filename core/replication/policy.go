@@ -3,6 +3,7 @@ package replication
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"couchrelay/core/instant"
@@ -181,14 +182,20 @@ func trouble(op peer.Op, f *peer.Failure) Trouble {
 		t.Error = f.Kind.String()
 	default:
 		t.Error = statusError(op, f)
-		switch t.Error {
-		case "unauthorized":
+		switch {
+		case ofLogin(f):
+		case t.Error == "unauthorized":
 			t.Reason = "unauthorized to access or create database " + f.URL
-		case "db_not_found":
+		case t.Error == "db_not_found":
 			t.Reason = "could not open " + f.URL
 		}
 	}
 	return t
+}
+
+// ofLogin reports whether a failure is one of authentication by a session, which says nothing about a database.
+func ofLogin(f *peer.Failure) bool {
+	return strings.HasPrefix(f.Error, "session_") || f.Error == "no_more_auth_plugins_left_to_try"
 }
 
 // statusError returns CouchDB's error word for an operation that was answered with an unexpected status.
@@ -199,6 +206,8 @@ func statusError(op peer.Op, f *peer.Failure) string {
 	case f.Status == 403:
 		return "forbidden"
 	case f.Status == 408 || f.Status >= 500:
+		return "http_request_failed"
+	case ofLogin(f):
 		return "http_request_failed"
 	}
 	switch op.(type) {

@@ -31,6 +31,8 @@ func TestRetries(t *testing.T) {
 		{"open target", status(404), 1, 0, "db_not_found: could not open http://h/db/"},
 		{"open target", peer.Failure{Kind: peer.Unresolvable, URL: "http://h/db/"}, 6, 7 * time.Second, "nxdomain: could not resolve http://h/db/"},
 		{"open source", status(401), 1, 0, "unauthorized: unauthorized to access or create database http://h/db/"},
+		{"open source", loginFails(401), 1, 0, "unauthorized: POST http://h/_session: 401 session_x: no"},
+		{"open source", loginFails(400), 1, 0, "http_request_failed: POST http://h/_session: 400 session_x: no"},
 		{"open source", peer.Failure{Kind: peer.Insecure}, 1, 0, "tls_failed"},
 		{"read changes", peer.Failure{Kind: peer.NoSecret, URL: "http://h/db/", Reason: `secret "s": x`}, 1, 0,
 			`secret_missing:  http://h/db/: secret_missing: secret "s": x`},
@@ -64,6 +66,11 @@ func TestRetries(t *testing.T) {
 			}
 		})
 	}
+}
+
+// loginFails is the failure of a request that needs a session.
+func loginFails(code int) peer.Failure {
+	return peer.Failure{Method: "POST", URL: "http://h/_session", Status: code, Error: "session_x", Reason: "no"}
 }
 
 // TestRetryAfterIsHonoured: a run waits for as long as Retry-After says, with 429 (slow down) and 503 (out of service),
