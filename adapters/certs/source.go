@@ -24,9 +24,14 @@ type Source struct {
 // profile is a named way to connect.
 type profile struct {
 	settings config.TLS
-	read     time.Time // when the files were read last, successfully or not
+	read     time.Time     // when the files were read last, successfully or not
+	rest     time.Duration // from then until they are read again
+	failed   string        // the error that was told last, empty once they could be read
 	current  *tls.Config
 }
+
+// tryAgain is how long after files could not be read they are read again: a certificate may be there before its key.
+const tryAgain = time.Minute
 
 // NewSource reads the files of profiles, by their names; that without a name is for all endpoints that name none.
 // problem is told of servers whose certificates do not verify, if a profile asks for that, and of files that cannot be
@@ -38,7 +43,7 @@ func NewSource(profiles map[string]config.TLS, c clock.Clock, problem func(what 
 		if err != nil {
 			return nil, err
 		}
-		s.profiles[name] = &profile{settings, c.Now(), t}
+		s.profiles[name] = &profile{settings: settings, read: c.Now(), rest: settings.Reload, current: t}
 	}
 	return s, nil
 }
@@ -60,13 +65,23 @@ func (s *Source) Config(name string) (*tls.Config, error) {
 	if p == nil {
 		return nil, fmt.Errorf("no [tls %s] is configured", name)
 	}
-	if p.settings.Reload > 0 && s.clock.Since(p.read) >= p.settings.Reload {
-		p.read = s.clock.Now()
-		if t, err := Client(keysOf(name), p.settings, s.problem); err != nil {
-			s.problem("the files of certificates and keys, of which the last contents stay", err)
-		} else {
-			p.current = t
-		}
+	if p.settings.Reload > 0 && s.clock.Since(p.read) >= p.rest {
+		p.readAgain(s, name)
 	}
 	return p.current, nil
+}
+
+// readAgain reads the files of a profile, of which the last contents stay if they cannot be read.
+func (p *profile) readAgain(s *Source, name string) {
+	t, err := Client(keysOf(name), p.settings, s.problem)
+	p.read = s.clock.Now()
+	if err == nil {
+		p.current, p.rest, p.failed = t, p.settings.Reload, ""
+		return
+	}
+	p.rest = min(tryAgain, p.settings.Reload)
+	if p.failed != err.Error() {
+		p.failed = err.Error()
+		s.problem("the files of certificates and keys, of which the last contents stay", err)
+	}
 }

@@ -52,13 +52,18 @@ func TestSource(t *testing.T) {
 	}
 	write("testdata/clear.pem")
 	wall.Add(time.Hour)
-	for range 2 {
+	for range 3 {
 		if c, err := s.Config("partner"); c != after || err != nil {
 			t.Errorf("%v, %v", c, err)
 		}
+		wall.Add(time.Minute)
 	}
 	if len(told) != 1 || !strings.Contains(told[0], "holds no PEM certificate") {
 		t.Errorf("%q", told)
+	}
+	write(first) // a minute after they could not be read
+	if c, err := s.Config("partner"); err != nil || !c.RootCAs.Equal(before.RootCAs) {
+		t.Errorf("not read again after a failure: %v", err)
 	}
 	if _, err := s.Config("other"); err == nil || err.Error() != "no [tls other] is configured" {
 		t.Error(err)
