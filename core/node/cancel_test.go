@@ -343,7 +343,8 @@ func TestUnreadableOfOwn(t *testing.T) {
 }
 
 // TestUnreadableOfRun: the record of a job that runs cannot be read when its run ends. Operators are told which job it
-// is, others go on, and it is not taken for an outage of the store: a real one is told, and that it is over.
+// is, others go on, and it is not taken for an outage of the store: a real one is told, and that it is over. The end is
+// asked for more and more seldom.
 func TestUnreadableOfRun(t *testing.T) {
 	w := newWorld(t)
 	w.putMany(3, true)
@@ -351,8 +352,18 @@ func TestUnreadableOfRun(t *testing.T) {
 	w.pass(time.Second)
 	key := w.rowOf("r000", 0)
 	was := w.damage(key, []byte{0xff})
+	asked := 0
+	n.hold = func(q Request) bool {
+		if _, ends := q.(Crash); ends {
+			asked++
+		}
+		return false
+	}
 	n.endRun(n.runOf("r000"), replication.Crashed)
 	w.pass(3 * time.Minute)
+	if asked > 50 {
+		t.Errorf("the end is asked for %d times in three minutes", asked)
+	}
 	if told := count(n.notes, "job_unreadable"); told < 1 || told > 8 || slices.Contains(n.notes, "store_error") {
 		t.Errorf("operators are told %d times: %v", told, n.texts)
 	}

@@ -235,7 +235,7 @@ func TestUnreadableHeir(t *testing.T) {
 }
 
 // TestAllReadableAgain: a node could not read many jobs for a while, as of a store whose key it did not have yet. Once
-// one of them can be read, the others are not looked at one in a minute.
+// one of them can be read, the others are not looked at one in a minute, and no sweep looks for any once all are.
 func TestAllReadableAgain(t *testing.T) {
 	const n = 20
 	w := newWorld(t)
@@ -259,6 +259,13 @@ func TestAllReadableAgain(t *testing.T) {
 	if w.pass(time.Hour); d.Running() != n {
 		t.Errorf("%d of %d jobs run", d.Running(), n)
 	}
+	d.hold = func(q Request) bool {
+		if s, sweeps := q.(Sweep); sweeps && s.Looks != "" {
+			t.Errorf("a sweep looks for job %s, though all run", s.Looks)
+		}
+		return false
+	}
+	w.pass(5 * time.Minute)
 	w.audit()
 }
 
