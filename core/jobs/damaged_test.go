@@ -3,6 +3,7 @@
 package jobs
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -72,6 +73,49 @@ func TestDamagedRowsAreTold(t *testing.T) {
 		})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestContradictingRowsAreTold: a job that a list names is moved only if its header says that it stands there. Each
+// header of the store is put in the place of the right one, as by a store of which some rows were put back.
+func TestContradictingRowsAreTold(t *testing.T) {
+	db, root := newStore(t)
+	q := New(KeysBelow(root, "kind"))
+	register(t, db, q, "w")
+	for batch, id := range []string{"run", "run later"} {
+		must(t, db, func(tx kv.Tx) (bool, error) { return true, q.Add(tx, id, Schedule{}, nil) })
+		must(t, db, accept(q, "w", uint64(batch+1), 1))
+	}
+	for id, s := range map[string]Schedule{
+		"ready": {}, "wait": {Due: 5}, "wait longer": {Due: 9}, "parked": {Lot: "lot"},
+		"parked for later": {Lot: "lot", Due: 5},
+	} {
+		must(t, db, func(tx kv.Tx) (bool, error) { return true, q.Add(tx, id, s, nil) })
+	}
+	must(t, db, func(tx kv.Tx) (bool, error) { return true, q.AddFinished(tx, "over", nil) })
+	headers := must(t, db, func(tx kv.Tx) ([]kv.KeyValue, error) {
+		return tx.GetRange(q.Keys.Job.Range(), kv.RangeOptions{})
+	})
+	for id, op := range map[string]func(kv.Tx) error{
+		"ready": func(tx kv.Tx) error { _, err := q.Accept(tx, "w", Demand{Batch: 3, Max: 1}, nil); return err },
+		"wait":  func(tx kv.Tx) error { _, _, err := q.Promote(tx, 6, 9); return err },
+		// The last one is recalled first.
+		"wait longer": func(tx kv.Tx) error { _, err := q.Recall(tx, 1, 1); return err },
+		"run":         func(tx kv.Tx) error { _, err := q.Expire(tx, "w", nil, 1); return err },
+	} {
+		key := q.Keys.Job.Pack(id)
+		for _, other := range headers {
+			if string(other.Key) == string(key) {
+				continue
+			}
+			_, err := kv.Run(t.Context(), db, func(tx kv.Tx) (bool, error) {
+				tx.Set(key, other.Value)
+				return true, cmp.Or(op(tx), errors.New("nothing is wrong"))
+			})
+			if e, is := errors.AsType[*UnreadableError](err); !is || e.Job != id {
+				t.Errorf("job %q with header %q: %v", id, other.Value, err)
+			}
 		}
 	}
 }
