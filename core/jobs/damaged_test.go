@@ -98,8 +98,9 @@ func TestContradictingRowsAreTold(t *testing.T) {
 		return tx.GetRange(q.Keys.Job.Range(), kv.RangeOptions{})
 	})
 	for id, op := range map[string]func(kv.Tx) error{
-		"ready": func(tx kv.Tx) error { _, err := q.Accept(tx, "w", Demand{Batch: 3, Max: 1}, nil); return err },
-		"wait":  func(tx kv.Tx) error { _, _, err := q.Promote(tx, 6, 9); return err },
+		"ready":     func(tx kv.Tx) error { _, err := q.Accept(tx, "w", Demand{Batch: 3, Max: 1}, nil); return err },
+		"run later": func(tx kv.Tx) error { _, err := q.Accept(tx, "w", Demand{Batch: 2, Max: 1}, nil); return err },
+		"wait":      func(tx kv.Tx) error { _, _, err := q.Promote(tx, 6, 9); return err },
 		// The last one is recalled first.
 		"wait longer": func(tx kv.Tx) error { _, err := q.Recall(tx, 1, 1); return err },
 		"run":         func(tx kv.Tx) error { _, err := q.Expire(tx, "w", nil, 1); return err },

@@ -252,13 +252,13 @@ func (k Keys) priorities(rows []kv.KeyValue) [][]byte {
 func (q *Queue) acceptedBefore(tx kv.Tx, owned []kv.KeyValue) ([]*Job, error) {
 	list := make([]*Job, 0, len(owned))
 	for _, row := range owned {
-		_, id, err := q.Keys.scanOwned(row.Key)
+		lock, id, err := q.Keys.scanOwned(row.Key)
 		if err != nil {
 			return nil, err
 		}
 		j, err := q.Get(tx, id)
-		if err == nil && j == nil {
-			err = corruptf("owned row of job %q without its header", id)
+		if err == nil && (j == nil || j.Lock != lock) {
+			err = corruptf("owned row of job %q contradicts its header", id)
 		}
 		if err != nil {
 			return nil, OfJob(id, err)

@@ -428,3 +428,30 @@ func TestUnreadableUnheard(t *testing.T) {
 	w.pass(30 * time.Second)
 	n.runOf("other")
 }
+
+// TestContradictedUnheard: the header of a job that an accept took without being heard says that the job is over, or
+// waits, as of a store of which a row was put back. The node goes on, and runs the job once the header is right.
+func TestContradictedUnheard(t *testing.T) {
+	for _, of := range []string{"over", "odd"} {
+		w := newWorld(t)
+		w.put("over", `{"source":"http://h/a","target":"http://h/b"}`)
+		n := w.start("n", nil)
+		w.pass(time.Second)
+		n.endRun(n.runOf("over"), replication.Completed)
+		w.put("odd", `{"source":"http://h/c","target":"http://h/d"}`)
+		header := w.damage(w.rowOf(of), nil)
+		w.damage(w.rowOf(of), header)
+		w.do(func(tx kv.Tx) error {
+			_, err := w.s.Accept(tx, n.worker, "n", jobs.Demand{Batch: n.batch, Max: 1}, w.now)
+			return err
+		})
+		was := w.damage(w.rowOf("odd"), header)
+		w.put("other", `{"source":"http://h/e","target":"http://h/f"}`)
+		w.pass(time.Minute)
+		n.runOf("other")
+		w.damage(w.rowOf("odd"), was)
+		w.pass(10 * time.Minute)
+		n.runOf("odd")
+		w.audit()
+	}
+}
