@@ -271,6 +271,32 @@ func TestIndexWaitsForUnreadable(t *testing.T) {
 	}
 }
 
+// TestIndexWaitsForOlderNodes: the index of an older store is built once no node is left of a release that writes jobs
+// without it, and not before, whatever other nodes there are.
+func TestIndexWaitsForOlderNodes(t *testing.T) {
+	const older, newer = false, true
+	for _, fleet := range [][]bool{
+		{}, {newer}, {older}, {older, newer}, {newer, older}, {newer, older, newer}, {newer, newer},
+	} {
+		w := newWorld(t)
+		w.putMany(1, true)
+		w.do(func(tx kv.Tx) error { tx.Set(w.s.Keys.Reindex, []byte("")); return nil })
+		for i, indexes := range fleet {
+			w.do(func(tx kv.Tx) error {
+				_, err := Perform(tx, w.s, Join{Worker: fmt.Sprint("w", i), Info: Info{Indexes: indexes}}, w.now)
+				return err
+			})
+		}
+		w.do(func(tx kv.Tx) error { _, err := Perform(tx, w.s, Sweep{Limit: 10, Drop: 10}, w.now); return err })
+		w.do(func(tx kv.Tx) error {
+			if row, err := tx.Get(w.s.Keys.Reindex); (row != nil) != slices.Contains(fleet, older) || err != nil {
+				t.Errorf("nodes %v: the index waits: %v; %v", fleet, row != nil, err)
+			}
+			return nil
+		})
+	}
+}
+
 // TestSweepTellsWhatIsLeft: a sweep of which a part is left says so, although no index is to be built.
 func TestSweepTellsWhatIsLeft(t *testing.T) {
 	w := newWorld(t)
