@@ -17,11 +17,8 @@ const (
 )
 
 // HalfLife is the time in which a priority falls by half when it is multiplied by coeff millionths once
-// in every interval: interval * ln 2 / ln(1/coeff).
+// in every interval: interval * ln 2 / ln(1/coeff). With a coefficient of one it is as long as may be.
 func HalfLife(coeff int64, interval time.Duration) time.Duration {
-	if coeff >= million {
-		return maxHalfLife
-	}
 	perInterval := Log2(million) - Log2(coeff)
 	return boundHalfLife(time.Duration(mulDiv(int64(interval), 1<<fraction, max(perInterval, 1))))
 }
