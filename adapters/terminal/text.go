@@ -59,28 +59,46 @@ func Fit(text string, width int) string {
 }
 
 // Wrap breaks a text at blanks into lines that take no more than width columns, and words that take more anywhere.
+// Its time grows with the text alone, however wide the lines are: both come from servers.
 func Wrap(text string, width int) (lines []string) {
-	line := ""
+	var line strings.Builder
+	taken := 0 // columns
 	for _, word := range strings.Fields(text) {
-		if line != "" && Width(line+" "+word) <= width {
-			line += " " + word
+		size := Width(word)
+		if line.Len() > 0 && taken+1+size <= width {
+			line.WriteString(" " + word)
+			taken += 1 + size
 			continue
 		}
-		if line != "" {
-			lines = append(lines, line)
+		if line.Len() > 0 {
+			lines = append(lines, line.String())
 		}
-		for Width(word) > width {
-			head := Head(word, width)
-			if head == "" { // a wide character in a narrow column
-				_, n := utf8.DecodeRuneInString(word)
-				head = word[:n]
-			}
-			lines, word = append(lines, head), word[len(head):]
+		if size > width {
+			var full []string
+			full, word = broken(word, width)
+			lines, size = append(lines, full...), Width(word)
 		}
-		line = word
+		line.Reset()
+		line.WriteString(word)
+		taken = size
 	}
-	if line != "" || len(lines) == 0 {
-		lines = append(lines, line)
+	if line.Len() > 0 || len(lines) == 0 {
+		lines = append(lines, line.String())
 	}
 	return lines
+}
+
+// broken breaks a word into lines that are full, and what is left of it.
+func broken(word string, width int) (full []string, rest string) {
+	for {
+		head := Head(word, width)
+		if head == "" { // a wide character in a narrow column
+			_, n := utf8.DecodeRuneInString(word)
+			head = word[:n]
+		}
+		if len(head) == len(word) {
+			return full, word
+		}
+		full, word = append(full, head), word[len(head):]
+	}
 }

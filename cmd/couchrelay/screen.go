@@ -23,6 +23,9 @@ func (s *screen) line(format string, args ...any) { fmt.Fprintf(&s.text, format+
 const (
 	gap    = 2
 	narrow = 12
+	// aligned is the widest column that is filled up with blanks where nothing is cut: one URL or reason of 100 kB
+	// would have every line of a long list filled up to its length.
+	aligned = 250
 )
 
 // column is one of a table.
@@ -59,20 +62,24 @@ func (s *screen) table(columns []column, fitted func(cell string, width int) []s
 	}
 	columns, without := s.fit(columns)
 	for row := -1; row < rows; row++ {
-		for n, more := 0, true; more; n++ {
+		cells := make([][]string, len(columns))
+		height := 0
+		for i, c := range columns {
+			cell := strings.ToUpper(c.title)
+			if row >= 0 {
+				cell = c.cells[row]
+			}
+			cells[i] = fitted(cell, c.width)
+			height = max(height, len(cells[i]))
+		}
+		for n := range height {
 			line := ""
-			more = false
-			for _, c := range columns {
-				cell := strings.ToUpper(c.title)
-				if row >= 0 {
-					cell = c.cells[row]
+			for i, c := range columns {
+				text := ""
+				if n < len(cells[i]) {
+					text = cells[i][n]
 				}
-				lines := fitted(cell, c.width)
-				more = more || n+1 < len(lines)
-				if n >= len(lines) {
-					lines = make([]string, n+1)
-				}
-				line += padded(lines[n], c.width+gap)
+				line += padded(text, s.filled(c.width)) + blanks
 			}
 			s.line("%s", strings.TrimRight(line, " "))
 		}
@@ -80,6 +87,17 @@ func (s *screen) table(columns []column, fitted func(cell string, width int) []s
 	if len(without) > 0 {
 		s.line("%s", s.wrapped("(no room for "+strings.Join(without, ", ")+")", 0))
 	}
+}
+
+// blanks are those of a gap.
+var blanks = strings.Repeat(" ", gap)
+
+// filled is the width up to which the cells of a column are filled up with blanks.
+func (s *screen) filled(width int) int {
+	if s.width == 0 {
+		return min(width, aligned)
+	}
+	return width
 }
 
 // fit leaves out the last columns, and makes the widest narrower, until their sum fits the terminal.
