@@ -43,6 +43,7 @@ type Difference struct {
 type Counts struct {
 	Source     int64          `json:"source"` // rows of its changes feed that were read at first
 	Target     int64          `json:"target"` // 0 if only one way is compared
+	OneWay     bool           `json:"-"`      // nothing was looked for that only the target has
 	Difference map[Kind]int64 `json:"differences"`
 }
 
@@ -87,6 +88,7 @@ func (c *Comparison) Run(ctx context.Context) (n Counts, err error) {
 		back.Source, back.Target = back.Target, back.Source
 		ways = append(ways, &way{Comparison: c, rep: back, from: peer.Target, kind: Extra})
 	}
+	n.OneWay = len(ways) == 1
 	for _, w := range ways {
 		if w.pair, err = c.Client.Pair(w.rep); err != nil {
 			return n, err

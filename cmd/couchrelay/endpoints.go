@@ -17,7 +17,7 @@ import (
 
 // choiceFlags say which documents of the source count.
 type choiceFlags struct {
-	DocIDs          []string          `name:"doc-ids" help:"Only documents with these ids." placeholder:"ID"`
+	DocIDs          []string          `name:"doc-ids" help:"${choice_doc_ids}" placeholder:"ID"`
 	Selector        string            `help:"Only documents that match this Mango selector." placeholder:"JSON"`
 	Filter          string            `help:"${filter}" placeholder:"NAME"`
 	QueryParam      map[string]string `help:"${choice_query_param}" placeholder:"NAME=VALUE" mapsep:"none"`

@@ -28,6 +28,7 @@ var sentences = map[string]string{
 	"backup_store":        "Open this store itself, instead of asking a service.",
 	"ca_file":             "PEM file of the certificates to trust instead of the system's.",
 	"check_store":         "Open this store itself, a directory or fdb:CLUSTERFILE, instead of asking a service.",
+	"choice_doc_ids":      `Only documents with these ids; a comma in an id is written \,.`,
 	"choice_query_param":  "A parameter of the filter function; may be repeated.",
 	"commands_completion": "Print a script that completes commands in a shell.",
 	"config_key":          "Only this section, or this key of it.",

@@ -151,6 +151,9 @@ func (c *verifyCommand) finish(w io.Writer, n verify.Counts) error {
 // sumOf says how many documents were compared, and how they differ.
 func sumOf(n verify.Counts) string {
 	text := fmt.Sprintf("%d documents read at the source, %d at the target", n.Source, n.Target)
+	if n.OneWay {
+		text = fmt.Sprintf("%d documents read at the source and looked for at the target", n.Source)
+	}
 	for _, k := range []verify.Kind{verify.Missing, verify.Extra, verify.Changed, verify.Repaired} {
 		if n.Difference[k] > 0 {
 			text += fmt.Sprintf(", %d %s", n.Difference[k], k)
