@@ -150,8 +150,8 @@ type taskView struct {
 	StartedOn  int64  `json:"started_on"`
 }
 
-// look reads all jobs. at is when, since the first look. The time that it returns is the server's.
-func (s *server) look(ctx context.Context, at time.Duration) (now time.Time, err error) {
+// look reads all jobs. when is since the first look. The time that it returns is the server's.
+func (s *server) look(ctx context.Context, when time.Duration) (now time.Time, err error) {
 	var tasks []taskView
 	running := map[string]*taskView{}
 	if _, err := s.api.get(ctx, "_active_tasks", nil, &tasks); err != nil {
@@ -164,20 +164,17 @@ func (s *server) look(ctx context.Context, at time.Duration) (now time.Time, err
 	}
 	seen := map[string]bool{}
 	s.parked = 0
-	for skip, total := 0, 1; skip < total; skip += pageSize {
-		var page struct {
-			Total int       `json:"total_rows"`
-			Jobs  []jobView `json:"jobs"`
-		}
-		date, err := s.api.get(ctx, "_scheduler/jobs", pageOf(skip), &page)
+	for at, skip := pageOf(0), 0; at != nil; {
+		var page jobsPage
+		date, err := s.api.get(ctx, "_scheduler/jobs", at, &page)
 		if err != nil {
 			return now, fmt.Errorf("%s/_scheduler/jobs: %w", s.api.base, err)
 		}
-		if skip == 0 {
+		if now.IsZero() {
 			now = date
 		}
-		if total = page.Total; max(total, len(s.jobs)+len(page.Jobs)) > maxJobs {
-			return now, fmt.Errorf("%s has %d jobs; %d are read at most", s.api.base, total, maxJobs)
+		if most := max(page.Total, len(s.jobs)+len(page.Jobs)); most > maxJobs {
+			return now, fmt.Errorf("%s has %d jobs; %d are read at most", s.api.base, most, maxJobs)
 		}
 		for i := range page.Jobs {
 			v := &page.Jobs[i]
@@ -187,15 +184,33 @@ func (s *server) look(ctx context.Context, at time.Duration) (now time.Time, err
 			case v.parked():
 				s.parked++
 			default:
-				s.see(at, now, id, v, running)
+				s.see(when, now, id, v, running)
 			}
 			seen[id] = true
 		}
-		if len(page.Jobs) == 0 {
-			break
-		}
+		skip += pageSize
+		at = page.next(at, skip)
 	}
 	return now, nil
+}
+
+// jobsPage is a page of the list of jobs.
+type jobsPage struct {
+	Total  int       `json:"total_rows"`
+	Cursor string    `json:"cursor"` // of couchrelay
+	Jobs   []jobView `json:"jobs"`
+}
+
+// next is where the list goes on behind this page, which was asked for at a place; nil if it ends. A cursor misses no
+// job when others end meanwhile, and rows that are skipped are read each time.
+func (p *jobsPage) next(at url.Values, skip int) url.Values {
+	switch {
+	case p.Cursor != "":
+		return url.Values{"limit": {fmt.Sprint(pageSize)}, "cursor": {p.Cursor}}
+	case at.Has("cursor") || len(p.Jobs) == 0 || skip >= p.Total:
+		return nil
+	}
+	return pageOf(skip)
 }
 
 func pageOf(skip int) url.Values {

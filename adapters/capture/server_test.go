@@ -454,3 +454,46 @@ func TestServerOfCouchrelay(t *testing.T) {
 		t.Errorf("%s\nnotes: %q", ini, c.Notes)
 	}
 }
+
+// TestJobsThatEndMeanwhile: a job that ends between two pages of a couchrelay's list hides none of the others.
+func TestJobsThatEndMeanwhile(t *testing.T) {
+	service := newRelay(t, host{})
+	send := func(method, path string, body any) (answer []struct{ Rev string }) {
+		t.Helper()
+		text, err := json.Marshal(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequestWithContext(t.Context(), method, "http://127.0.0.1"+path, bytes.NewReader(text))
+		r.RemoteAddr = "127.0.0.1:1"
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		service.Config.Handler.ServeHTTP(w, r)
+		if w.Code >= 300 {
+			t.Fatal(path, w.Code, w.Body)
+		}
+		_ = json.Unmarshal(w.Body.Bytes(), &answer) // others are of no interest
+		return answer
+	}
+	send("PUT", "/_replicator", nil)
+	var docs []any
+	for n := range 2*pageSize + 1 {
+		docs = append(docs, map[string]any{"_id": fmt.Sprintf("j%04d", n), "source": "http://a/x",
+			"target": fmt.Sprintf("http://b/x%d", n)})
+	}
+	revs := send("POST", "/_replicator/_bulk_docs", map[string]any{"docs": docs})
+	pages := 0
+	changing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		service.Config.Handler.ServeHTTP(w, r)
+		if r.URL.Path == "/_scheduler/jobs" {
+			if pages++; pages == 1 {
+				send("DELETE", "/_replicator/j0000?rev="+revs[0].Rev, nil)
+			}
+		}
+	}))
+	defer changing.Close()
+	c, err := Server(t.Context(), changing.URL, Options{Names: true})
+	if err != nil || len(c.Workload.Jobs) != len(docs) || pages != 3 {
+		t.Errorf("%d jobs of %d in %d pages: %v", len(c.Workload.Jobs), len(docs), pages, err)
+	}
+}
