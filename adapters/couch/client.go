@@ -27,8 +27,8 @@ const (
 	idleTimeout = 90 * time.Second
 	// idlePerHost bounds the unused connections that are kept to one server.
 	idlePerHost = 100
-	// dialTimeout bounds connecting, and then TLS's handshake. net/http dials on a goroutine of its own,
-	// which may outlive the request that asked for the connection; without a bound it could stay for ever.
+	// dialTimeout bounds connecting, and then the handshakes of TLS and SOCKS. net/http dials on a goroutine of its
+	// own, which may outlive the request that asked for the connection; without a bound it could stay for ever.
 	dialTimeout = 30 * time.Second
 	// maxHeaderBytes bounds an answer's headers.
 	maxHeaderBytes = 64 << 10

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -16,7 +17,8 @@ import (
 )
 
 // dialer returns the dial function of a transport. It applies an endpoint's socket options to each connection
-// and wraps it in a conn.
+// and wraps it in a conn. net/http bounds all handshakes but that with a SOCKS proxy, so connections to such a
+// proxy have a deadline until their first request; see carry.
 func (c *Client) dialer(r route) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		raw, err := c.connect(ctx, r.policy, network, address)
@@ -25,6 +27,12 @@ func (c *Client) dialer(r route) dialFunc {
 		}
 		if tcp, ok := raw.(*net.TCPConn); ok {
 			if err := setOptions(tcp, r.socket); err != nil {
+				raw.Close()
+				return nil, err
+			}
+		}
+		if strings.HasPrefix(r.proxy, "socks") {
+			if err := raw.SetDeadline(time.Now().Add(dialTimeout)); err != nil {
 				raw.Close()
 				return nil, err
 			}
@@ -111,13 +119,16 @@ type conn struct {
 	request atomic.Pointer[<-chan struct{}] // Done of the present request's context; nil before the first one
 }
 
-// carry tells a connection which request uses it from now on. It looks for the conn below TLS.
+// carry tells a connection which request uses it from now on. It looks for the conn below TLS. The first request ends
+// the deadline of the handshakes.
 func carry(c net.Conn, request context.Context) {
 	for {
 		switch layer := c.(type) {
 		case *conn:
 			done := request.Done()
-			layer.request.Store(&done)
+			if layer.request.Swap(&done) == nil {
+				_ = layer.SetDeadline(time.Time{}) // it fails if the connection is closed
+			}
 			return
 		case interface{ NetConn() net.Conn }:
 			c = layer.NetConn()

@@ -64,6 +64,59 @@ func TestHandshakeBreaksOff(t *testing.T) {
 	}
 }
 
+// TestSilentHandshake: the connection to a proxy or server that says nothing in the handshake is closed, too, though
+// nobody waits for it any more. A connection through SOCKS lasts.
+func TestSilentHandshake(t *testing.T) {
+	for name, c := range map[string]struct{ source, proxy string }{
+		"SOCKS":   {"http://source.test/db/", "socks5://proxy.test:1080"},
+		"CONNECT": {"https://source.test/db/", "http://proxy.test:1080"},
+		"TLS":     {"https://proxy.test:1080/db/", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, nil, nil, func(r *rig) {
+				closed := false
+				defer r.net.accepts("proxy.test:1080", func(conn net.Conn) {
+					_, _ = io.Copy(io.Discard, conn)
+					closed = true
+				})()
+				if f := r.do(peer.Open{}).Failure; f == nil {
+					t.Error("no failure")
+				}
+				time.Sleep(2 * dialTimeout)
+				if !closed {
+					t.Error("the connection is still open")
+				}
+			}, func(rep *spec.Replication) {
+				if rep.Source.URL = c.source; c.proxy != "" {
+					rep.Source.Proxy = &spec.Proxy{URL: c.proxy}
+				}
+			})
+		})
+	}
+	socks := func(conn net.Conn) {
+		_, _ = io.ReadFull(conn, make([]byte, 3))
+		_, _ = conn.Write([]byte{5, 0})
+		_, _ = io.ReadFull(conn, make([]byte, 5+len("source.test")+2))
+		_, _ = conn.Write([]byte{5, 0, 0, 1, 0, 0, 0, 0, 0, 0})
+		for in := bufio.NewReader(conn); ; {
+			if _, err := http.ReadRequest(in); err != nil {
+				return
+			}
+			time.Sleep(testTimeout - time.Second) // in false time
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 18\r\n\r\n{\"update_seq\":\"1\"}")
+		}
+	}
+	inRig(t, nil, nil, func(r *rig) {
+		defer r.net.accepts("proxy.test:1080", socks)()
+		for range 3 {
+			must[peer.Opened](r, peer.Open{})
+		}
+		if r.net.dials != 1 {
+			t.Errorf("%d connections", r.net.dials)
+		}
+	}, func(rep *spec.Replication) { rep.Source.Proxy = &spec.Proxy{URL: "socks5://proxy.test:1080"} })
+}
+
 // TestTLSBreaksOff: TLS's farewell to a server that is gone blocks nothing, neither while a request is on its
 // way nor when its answer is given up.
 func TestTLSBreaksOff(t *testing.T) {
