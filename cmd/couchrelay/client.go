@@ -39,6 +39,15 @@ type remote struct {
 	Credentials string        `help:"File with USER:PASSWORD; ${credentials}" placeholder:"FILE" complete:"file"`
 	Timeout     time.Duration `help:"${remote_timeout}" default:"30s" placeholder:"TIME"`
 	JSON        bool          `name:"json" help:"${json}"`
+
+	within context.Context // ends all requests, as a signal ends the one that is under way; may be nil
+}
+
+func (r *remote) context() context.Context {
+	if r.within == nil {
+		return context.Background()
+	}
+	return r.within
 }
 
 // localNode is the path of the node that answers, whichever that is behind a balancer.
@@ -117,7 +126,7 @@ func (r *remote) ask(method, path string, query url.Values, body any) (*answer, 
 
 // fetch sends a request, and returns the answer to it, in JSON, if that tells of no error. body may be nil.
 func (r *remote) fetch(method, path string, query url.Values, body any) ([]byte, error) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(r.context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()

@@ -9,8 +9,10 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"couchrelay/adapters/terminal"
@@ -86,7 +88,11 @@ func (m *move) run(w *window, in bool) error {
 	if same := redacted(m.CouchDB); same == redacted(m.Server) {
 		return misused(fmt.Errorf("the CouchDB and the service are both %s: one of them must be another server", same))
 	}
-	m.couch = remote{Server: couch.String(), Timeout: m.Timeout}
+	// Also between two requests a signal does not end the process: what state both sides are in is to be said.
+	ctx, stop := signal.NotifyContext(m.context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	m.within = ctx
+	m.couch = remote{Server: couch.String(), Timeout: m.Timeout, within: ctx}
 	if err := m.sameUUID(in); err != nil {
 		return err
 	}
@@ -170,8 +176,11 @@ func (m *move) importAll() error {
 	return nil
 }
 
-// startHere copies what was written until the CouchDB's replicator had stopped, and lifts the holds.
+// startHere waits until the CouchDB's replicator has stopped, copies what was written until then, and lifts the holds.
 func (m *move) startHere() error {
+	if err := awaitCouchDB(m); err != nil {
+		return err
+	}
 	names, err := m.copyHere()
 	if err := errors.Join(err, m.checkRefused()); err != nil {
 		return err
@@ -451,20 +460,6 @@ func (m *move) create(to *remote, name string) error {
 func isMissing(err error) bool {
 	r, is := errors.AsType[*rejection](err)
 	return is && r.status == http.StatusNotFound
-}
-
-// await waits until a server runs no replication any more.
-func (m *move) await(server string, running func() (int, error)) error {
-	for end := time.Now().Add(stopWait); ; time.Sleep(stopPoll) {
-		n, err := running()
-		switch {
-		case err != nil || n == 0:
-			return err
-		case time.Now().After(end):
-			return fmt.Errorf("%s still runs %d replications after %s; the jobs stay held: run the command again",
-				server, n, stopWait)
-		}
-	}
 }
 
 // into asks, and reads the answer into result, which may be nil. Since there are two servers, errors of answers name

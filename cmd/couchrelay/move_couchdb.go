@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 const (
@@ -94,7 +95,7 @@ func (m *move) tellRequests() error {
 	return nil
 }
 
-// stopCouchDB stops the CouchDB's replicator on all its nodes, and waits for its last checkpoints.
+// stopCouchDB stops the CouchDB's replicator on all its nodes.
 func (m *move) stopCouchDB(before maxJobs) error {
 	if !before.stopped() {
 		if err := m.remember(before); err != nil {
@@ -107,12 +108,36 @@ func (m *move) stopCouchDB(before maxJobs) error {
 				"nowhere until this is done: %w", err)
 		}
 	}
+	return nil
+}
+
+// awaitCouchDB waits for the last checkpoints of the CouchDB's replicator.
+func awaitCouchDB(m *move) error {
 	return m.await("the CouchDB", func() (int, error) {
 		var tasks []struct{ Type string }
 		err := m.couch.into("GET", "/_active_tasks", nil, nil, &tasks)
 		tasks = slices.DeleteFunc(tasks, func(t struct{ Type string }) bool { return t.Type != "replication" })
 		return len(tasks), err
 	})
+}
+
+// await waits until a server runs no replication any more.
+func (m *move) await(server string, running func() (int, error)) error {
+	for end := time.Now().Add(stopWait); ; {
+		n, err := running()
+		switch {
+		case err != nil || n == 0:
+			return err
+		case time.Now().After(end):
+			return fmt.Errorf("%s still runs %d replications after %s; the jobs stay held: run the command again",
+				server, n, stopWait)
+		}
+		select {
+		case <-m.context().Done():
+			return errInterrupted
+		case <-time.After(stopPoll):
+		}
+	}
 }
 
 // remember keeps the CouchDB's max_jobs for the way back. A take-over that broke off may have stopped some nodes: what

@@ -1,9 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestImportTellsOfRequests: requests to the CouchDB's _replicate are in no document, so no import copies them, and a
@@ -198,5 +203,47 @@ func TestRefusalsOfMovesNameTheServer(t *testing.T) {
 			exitStatus(err) != refused {
 			t.Errorf("want %q: %v", wants, err)
 		}
+	}
+}
+
+// TestTakeOverThatBreaksOff: a take-over that a signal ends, or the CouchDB, while its last checkpoints are waited for
+// says that the replications run on no side now.
+func TestTakeOverThatBreaksOff(t *testing.T) {
+	t.Parallel()
+	_, r := pairToMove(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	for want, tasks := range map[string]func(http.ResponseWriter){
+		"interrupted": func(w http.ResponseWriter) {
+			_, _ = io.WriteString(w, `[{"type":"replication"}]`)
+			time.AfterFunc(100*time.Millisecond, interrupt)
+		},
+		"status 500": func(w http.ResponseWriter) {
+			w.WriteHeader(500)
+			_, _ = io.WriteString(w, `{"error":"timeout","reason":"nodes"}`)
+		},
+	} {
+		cluster := &clusterToMove{uuid: "0123456789abcdef", local: "7",
+			jobs: map[string]string{}}
+		for _, node := range []string{"a", "b"} {
+			cluster.jobs["/_node/"+node+"/_config/replicator/max_jobs"] = "7"
+		}
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			if q.URL.Path == "/_active_tasks" {
+				tasks(w)
+				return
+			}
+			cluster.ServeHTTP(w, q)
+		}))
+		set := func(m *move) {
+			m.TakeOver = true
+			if want == "interrupted" {
+				m.within = ctx
+			}
+		}
+		_, err := r.shift(&rig{url: strings.Replace(server.URL, "://", "://adm:pass@", 1)}, true, set)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "run nowhere") {
+			t.Errorf("%s: %v", want, err)
+		}
+		server.Close()
 	}
 }
