@@ -392,6 +392,9 @@ func (r *remote) show(
 	}
 	s := &screen{width: w.width}
 	print(s, a.value)
+	if s.lacks != "" {
+		return fmt.Errorf("%s answers %s %s without `%s`: is it a couchrelay?", r.shown(), method, path, s.lacks)
+	}
 	_, err = io.WriteString(w.to, s.text.String())
 	return err
 }

@@ -31,7 +31,7 @@ func (c *rekeyCommand) Run(w *window) error {
 	switch {
 	case c.Drop:
 		return c.show(w, "DELETE", path, nil, nil, func(s *screen, v ejson.Value) {
-			s.line("dropped: %s", ids(member(v, "dropped")))
+			s.line("dropped: %s", ids(s.need(v, "dropped")))
 			if needed := member(v, "needed"); len(needed.Elems) > 0 {
 				s.line("still needed: %s; try again when --status says done", ids(needed))
 			}
@@ -55,7 +55,7 @@ func ids(list ejson.Value) string {
 
 // keysOn prints the keys with the rows that need them.
 func keysOn(s *screen, v ejson.Value) {
-	s.list(member(v, "keys"), "id!", "rows", "seals", "file in_file", "needed")
+	s.list(s.need(v, "keys"), "id!", "rows", "seals", "file in_file", "needed")
 	s.line("rows in clear: %s", plain(member(v, "rows_in_clear")))
 	if member(v, "done").Kind == ejson.True {
 		s.line("done: all rows have the first key")

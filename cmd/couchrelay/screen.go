@@ -13,7 +13,17 @@ import (
 // screen is text for people. On a terminal no line of a table is wider than that; elsewhere nothing is cut.
 type screen struct {
 	text  strings.Builder
-	width int // columns, 0 for no terminal
+	width int    // columns, 0 for no terminal
+	lacks string // a member that the answer has not, though it must
+}
+
+// need is a member that an answer must have. One without it is no answer of a couchrelay, and says nothing of jobs.
+func (s *screen) need(answer ejson.Value, name string) ejson.Value {
+	v, has := answer.Get(name)
+	if !has {
+		s.lacks = name
+	}
+	return v
 }
 
 func (s *screen) line(format string, args ...any) { fmt.Fprintf(&s.text, format+"\n", args...) }

@@ -92,7 +92,7 @@ func (c *jobsCommand) Run(w *window) error {
 	q := c.query()
 	setIf(q, "database", c.Database)
 	return c.show(w, "GET", jobsPath, q, nil, func(s *screen, v ejson.Value) {
-		list := member(v, "jobs")
+		list := s.need(v, "jobs")
 		s.list(list, "state", "id! waits_for?job|id|job", "document doc_id", "error info.error", "source", "target",
 			"node", "waits held_by|waits_for", "database", "since start_time")
 		s.end("jobs", len(list.Elems), v)
@@ -126,7 +126,7 @@ func (c *docsCommand) Run(w *window) error {
 		q.Set("database", "*")
 	}
 	return c.show(w, "GET", path, q, nil, func(s *screen, v ejson.Value) {
-		list := member(v, "docs")
+		list := s.need(v, "docs")
 		s.list(list, "state", "document! doc_id", "error info.error", "source", "target", "node",
 			"waits held_by|waits_for", "errors error_count", "updated last_updated", "id waits_for?job|id|job")
 		s.end("documents", len(list.Elems), v)
@@ -181,7 +181,7 @@ func (failuresCommand) Help() string {
 
 func (c *failuresCommand) Run(w *window) error {
 	return c.show(w, "GET", c.path("/failures"), c.query(), nil, func(s *screen, v ejson.Value) {
-		list := member(v, "failures")
+		list := s.need(v, "failures")
 		s.list(list, "document! id", "status", "error", "reason", "attempts", "last", "first", "rev")
 		s.end("refused documents", len(list.Elems), v)
 		if stored := plain(member(v, "stored")); stored != "" && stored != plain(member(v, "total_rows")) {
@@ -203,7 +203,7 @@ func (o *order) give(w *window, name, done string) error {
 		body["reason"] = o.Reason
 	}
 	return o.show(w, "POST", o.path("/"+name), nil, body, func(s *screen, v ejson.Value) {
-		state, id := plain(member(v, "state")), plain(member(v, "id"))
+		state, id := plain(member(v, "state")), plain(s.need(v, "id"))
 		switch changed := member(v, "changed"); {
 		case state == "running" && name == "pause": // also when it is given again
 			s.line("job %s stops, with a checkpoint, and is paused then", id)
@@ -300,7 +300,7 @@ func (holdListCommand) Help() string {
 
 func (c *holdListCommand) Run(w *window) error {
 	return c.show(w, "GET", holdsPath, nil, nil, func(s *screen, v ejson.Value) {
-		list := member(v, "holds")
+		list := s.need(v, "holds")
 		s.list(list, "id!", "jobs", "reason", "by", "at")
 		s.end("holds", len(list.Elems), v)
 	})
@@ -333,7 +333,7 @@ func (c *holdAddCommand) Run(w *window) error {
 		if member(v, "changed").Kind == ejson.False {
 			done = "was in force already, and keeps its reason"
 		}
-		s.line("hold %s %s", plain(member(v, "id")), done)
+		s.line("hold %s %s", plain(s.need(v, "id")), done)
 	})
 }
 
@@ -350,7 +350,7 @@ func (holdLiftCommand) Help() string {
 
 func (c *holdLiftCommand) Run(w *window) error {
 	return c.show(w, "DELETE", holdsPath+"/"+url.PathEscape(c.ID), nil, nil, func(s *screen, v ejson.Value) {
-		s.line("hold %s is lifted; its jobs come back over a minute", plain(member(v, "id")))
+		s.line("hold %s is lifted; its jobs come back over a minute", plain(s.need(v, "id")))
 	})
 }
 
@@ -365,7 +365,7 @@ func (nodesCommand) Help() string {
 
 func (c *nodesCommand) Run(w *window) error {
 	return c.show(w, "GET", "/_scheduler/nodes", nil, nil, func(s *screen, v ejson.Value) {
-		list := member(v, "nodes")
+		list := s.need(v, "nodes")
 		s.list(list, "name!", "status", "running", "max max_jobs", "seen last_seen", "version", "roles",
 			"started start_time", "given_up")
 		s.end("nodes", len(list.Elems), v)
@@ -383,7 +383,7 @@ func (followsCommand) Help() string {
 
 func (c *followsCommand) Run(w *window) error {
 	return c.show(w, "GET", "/_scheduler/follow", nil, nil, func(s *screen, v ejson.Value) {
-		list := member(v, "follow")
+		list := s.need(v, "follow")
 		s.list(list, "name!", "node", "changes changes_pending", "states states_pending", "error", "next next_try",
 			"url", "sequence", "reason")
 		s.end("followed databases", len(list.Elems), v)

@@ -214,6 +214,26 @@ func TestNoGoodAnswer(t *testing.T) {
 	}
 }
 
+// TestOtherAnswer: JSON that is not what the command asked for, as of a proxy that answers all requests, does not
+// pass for an empty list, or for an order that was carried out.
+func TestOtherAnswer(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []string{"{}", "[]", `{"ok":true}`} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, answer)
+		}))
+		for _, line := range []string{"jobs", "docs", "failures x", "nodes", "follows", "hold list", "pause x",
+			"cancel x", "hold add --database _replicator --reason x", "hold lift x"} {
+			out, status, err := typed(t, 80, append(strings.Fields(line), "--server", server.URL)...)
+			if err == nil || status != failed || out != "" || !strings.Contains(err.Error(), "is it a couchrelay?") {
+				t.Errorf("%s, answered %s: %d %v\n%s", line, answer, status, err, out)
+			}
+		}
+		server.Close()
+	}
+}
+
 // TestInterrupt: Ctrl-C ends a command that waits for its answer.
 func TestInterrupt(t *testing.T) {
 	release := make(chan struct{})
