@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"couchrelay/core/checkpoint"
 	"couchrelay/core/peer"
 )
 
@@ -99,5 +100,16 @@ func TestAncestorsAreBounded(t *testing.T) {
 	}
 	if len(held) != 12 || all > DefaultMemory || all < DefaultMemory/2 {
 		t.Errorf("of %d documents %d bytes of ancestors are held", len(held), all)
+	}
+}
+
+// TestLastChange: a batch is known by its last row with a revision, and by the sequence of that one. Behind it may be
+// rows of which a source tells no revision.
+func TestLastChange(t *testing.T) {
+	var p pipeline
+	p.queueBatch([]peer.Change{{Seq: "1", ID: "a", Revs: []string{"2-a", "1-b"}}, {Seq: "2", ID: "b"}}, "2")
+	want := checkpoint.Change{Mark: peer.Mark{ID: "a", Rev: "2-a", Others: "1-b"}, Seq: "1"}
+	if b := p.batches[0]; b.row != want || b.last != "2" {
+		t.Errorf("the last change is %+v, up to %s", b.row, b.last)
 	}
 }

@@ -226,9 +226,9 @@ func (p *pipeline) judge(b *batch, g *group, op peer.WriteDocs, verdicts []peer.
 	s := g.sent(op.Docs)
 	for _, v := range verdicts {
 		about := s.meant(v)
-		if (v.Error == "unauthorized" || v.Error == "forbidden") && len(about) == 1 {
+		if (v.Error == "unauthorized" || v.Error == "forbidden") && len(about) == 1 && g.docs[about[0]].ID == v.ID {
 			i := about[0]
-			v.ID, v.Rev = g.docs[i].ID, g.came[i]
+			v.Rev = g.came[i]
 			p.refuse(b, v)
 			s.refused[i] = true
 			continue
@@ -242,7 +242,7 @@ func (p *pipeline) judge(b *batch, g *group, op peer.WriteDocs, verdicts []peer.
 	if g.inline {
 		p.skipInline.observe(int64(len(s.alone)), int64(len(op.Docs)), bulkDecay, p.now)
 	}
-	written := slices.DeleteFunc(s.left(s.docs), func(i int) bool { return s.refused[i] })
+	written := s.left(s.docs)
 	p.info.wrote(len(written))
 	for _, i := range written {
 		p.refused.wrote(g.docs[i].ID)
@@ -269,22 +269,26 @@ func (g *group) sent(docs []peer.Kept) *sent {
 	return s
 }
 
-// left takes those off a list that are copied alone, for good: there may be as many verdicts that mean the list.
-func (s *sent) left(docs []int) []int {
-	return slices.DeleteFunc(docs, func(i int) bool { return s.alone[i] })
-}
+// over reports whether a verdict has told what becomes of a document.
+func (s *sent) over(i int) bool { return s.alone[i] || s.refused[i] }
 
-// meant returns the documents that a verdict may be about: the one with its id and revision, else all with its id, else
-// all. Copying one too many does no harm, and leaving one out would lose it.
+// left takes those off a list that are over, for good: there may be as many verdicts that mean the list.
+func (s *sent) left(docs []int) []int { return slices.DeleteFunc(docs, s.over) }
+
+// meant returns the documents that a verdict may be about, of those that are not over: the one with its id and
+// revision, if that is known, else all with its id, else all. Copying one too many does no harm, and leaving one out
+// would lose it. Servers that name no revisions tell of one document as often as they did not take a leaf of it.
 func (s *sent) meant(v peer.Refusal) []int {
 	exact, alike := peerRev{v.ID, v.Rev}, peerRev{v.ID, ""}
-	for len(s.as[exact]) > 0 && s.alone[s.as[exact][0]] {
-		s.as[exact] = s.as[exact][1:]
+	if docs, is := s.as[exact]; is && v.Rev != "" {
+		for len(docs) > 0 && s.over(docs[0]) {
+			docs = docs[1:]
+		}
+		s.as[exact] = docs
+		return docs[:min(1, len(docs))]
 	}
-	if len(s.as[exact]) > 0 && v.Rev != "" {
-		return s.as[exact][:1]
-	}
-	if s.as[alike] = s.left(s.as[alike]); len(s.as[alike]) > 0 {
+	if docs, is := s.as[alike]; is {
+		s.as[alike] = s.left(docs)
 		return s.as[alike]
 	}
 	s.docs = s.left(s.docs)

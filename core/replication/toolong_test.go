@@ -75,25 +75,32 @@ func TestLogTooLong(t *testing.T) {
 	}
 }
 
-// TestShortLogHasAgreed: the checkpoint that the source has stays in a log that is shortened.
-func TestShortLogHasAgreed(t *testing.T) {
-	var k committer
-	k.Run = &Run{}
-	k.sides[peer.Source].log.SessionID = "7"
-	for i := range 10 {
-		k.log.History = append(k.log.History, checkpoint.Entry{SessionID: fmt.Sprint(i)})
-	}
-	for _, want := range []string{"01237", "07"} {
-		got := ""
-		k.shorten()
-		for _, e := range k.log.History {
-			got += e.SessionID
+// TestShortLog: each time that a log is shortened it keeps its newest checkpoint in front and the one that the source
+// has, and at least two, however many it has.
+func TestShortLog(t *testing.T) {
+	for n := 3; n <= checkpoint.MaxHistory; n++ {
+		for agreed := range n {
+			var k committer
+			k.Run = &Run{}
+			k.sides[peer.Source].log.SessionID = fmt.Sprint(agreed)
+			for i := range n {
+				k.log.History = append(k.log.History, checkpoint.Entry{SessionID: fmt.Sprint(i)})
+			}
+			for before := n; k.shorten(); before = len(k.log.History) {
+				h := k.log.History
+				is := func(i, n int) bool { return h[i].SessionID == fmt.Sprint(n) }
+				has := slices.ContainsFunc(h, func(e checkpoint.Entry) bool { return e.SessionID == fmt.Sprint(agreed) })
+				if len(h) >= before || len(h) < 2 || !is(0, 0) || !is(1, 1) && len(h) > 2 || !has {
+					t.Fatalf("of %d checkpoints, with %d on the source, it keeps %v", n, agreed, h)
+				}
+				next := k.trail.Add(checkpoint.Entry{SessionID: "new"}, "")
+				if len(next) != len(h)+1 {
+					t.Fatalf("the next log has %d checkpoints after %d", len(next), len(h))
+				}
+			}
+			if len(k.log.History) != 2 {
+				t.Fatalf("of %d checkpoints %d remain", n, len(k.log.History))
+			}
 		}
-		if got != want {
-			t.Errorf("left %s, want %s", got, want)
-		}
-	}
-	if k.shorten() {
-		t.Error("shortened to one checkpoint")
 	}
 }

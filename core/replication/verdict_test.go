@@ -1,11 +1,14 @@
 package replication
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"couchrelay/core/peer"
+
+	"pgregory.net/rapid"
 )
 
 // TestVerdictsOfBulkWrites: only what the target does not want is left out. What it could not write is copied
@@ -256,4 +259,56 @@ func TestNoChangesThoughTheFeedMoved(t *testing.T) {
 			t.Errorf("flat %t: %s", flat, said)
 		}
 	}
+}
+
+// TestVerdictsLoseNothing: of a bulk write each document is written, refused, or copied by itself, and none counts as
+// written that the target did not take, however little its verdicts say. There may be several revisions of a document
+// in one write.
+func TestVerdictsLoseNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r, b, g, op := New(Plan{}), &batch{}, &group{id: 1}, peer.WriteDocs{}
+		r.refused.begin()
+		var verdicts []peer.Refusal
+		lost := map[peerRev]bool{}
+		for i := range rapid.IntRange(1, 6).Draw(t, "documents") {
+			one := func(name string, of ...string) string { return rapid.SampledFrom(of).Draw(t, name) }
+			d := peer.DocRev{ID: one("id", "a", "b", "c"), Rev: fmt.Sprint("1-", i)}
+			g.docs, g.came = append(g.docs, d), append(g.came, d.Rev)
+			op.Docs = append(op.Docs, peer.Kept{Fetch: 1, Index: i})
+			v := peer.Refusal{ID: d.ID, Rev: d.Rev, Error: one("error", "forbidden", "timeout")}
+			switch one("verdict", "taken", "named", "no revision", "another spelling", "no name") {
+			case "taken":
+				continue
+			case "no revision":
+				v.Rev = ""
+			case "another spelling":
+				v.Rev += "A"
+			case "no name":
+				v.ID, v.Rev = "", ""
+			}
+			verdicts, lost[peerRev{d.ID, d.Rev}] = append(verdicts, v), true
+		}
+		r.work.judge(b, g, op, rapid.Permutation(verdicts).Draw(t, "verdicts"))
+		seen := map[peerRev]bool{}
+		for _, c := range b.copies {
+			for _, rev := range c.Revs {
+				seen[peerRev{c.ID, rev}] = true
+			}
+		}
+		for _, w := range r.refused.queue {
+			at := peerRev{w.ID, w.Rev}
+			if !lost[at] {
+				t.Errorf("%v is refused, and the target took it", at)
+			}
+			seen[at] = true
+		}
+		for at := range lost {
+			if !seen[at] {
+				t.Errorf("%v is lost", at)
+			}
+		}
+		if n := int(r.info.DocsWritten) + len(seen); n != len(op.Docs) {
+			t.Errorf("%d of %d documents have an end", n, len(op.Docs))
+		}
+	})
 }

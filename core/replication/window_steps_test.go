@@ -284,3 +284,16 @@ func TestSmallRequests(t *testing.T) {
 		}
 	}
 }
+
+// TestCopiesTellNothing: a batch whose documents are copied one by one says nothing of how long a batch takes at the
+// servers.
+func TestCopiesTellNothing(t *testing.T) {
+	w := newWorld(t)
+	w.plan.UseBulkGet = false
+	w.fill(40)
+	w.begin()
+	w.wantEnd(Completed, "")
+	if n := &w.run.work.window; n.told || n.work != firstWork {
+		t.Errorf("batches have told that they take %s at the servers", n.work)
+	}
+}

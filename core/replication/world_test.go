@@ -381,12 +381,25 @@ func (w *world) writeDocs(target *database, docs []peer.Kept) peer.Written {
 			continue
 		}
 		if w.isOdd() {
-			written.Refused = append(written.Refused, peer.Refusal{ID: d.ID, Rev: d.Rev, Error: "internal_server_error"})
+			written.Refused = append(written.Refused, w.notWritten(d))
 			continue
 		}
 		target.write(d.ID, w.dbs[peer.Source].path(d.ID, d.Rev)...)
 	}
 	return written
+}
+
+// notWritten is what the target says of a document that it could not write. Not all servers name the revision, or even
+// the document.
+func (w *world) notWritten(d peer.DocRev) peer.Refusal {
+	v := peer.Refusal{ID: d.ID, Rev: d.Rev, Error: "internal_server_error"}
+	if w.isOdd() {
+		v.Rev = ""
+	}
+	if w.isOdd() {
+		v.ID = ""
+	}
+	return v
 }
 
 func (w *world) copyDoc(source, target *database, op peer.CopyDoc, n int) peer.Copied {
