@@ -177,9 +177,14 @@ func (k *committer) madeDurable(side peer.Side, start string) {
 		return
 	}
 	synced := func() { k.isSynced(side) }
+	if side == peer.Source && (k.readOnly || k.lone.counts) {
+		// A source that is known by the target's log alone may take one by now, but the target's is written first.
+		durable := synced
+		synced = func() { k.keepsLast(durable) }
+	}
 	switch s := &k.sides[side]; {
 	case side == peer.Source && k.readOnly:
-		k.keepsLast(synced)
+		synced()
 	case s.logRev != "":
 		// A cluster takes a log whatever it replaces, also in the place of an older one, after a backup was put back.
 		// Other servers compare revisions, but these only count the writes, and a database that was made again may

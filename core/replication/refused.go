@@ -251,7 +251,7 @@ func (f *refusals) onStored() {
 
 // stop gives up what is under way. What was refused and is not stored belongs to batches that are given up too.
 func (f *refusals) stop() {
-	f.queue, f.storing, f.passing, f.asking, f.batch = nil, nil, false, false, nil
+	f.queue, f.storing, f.passing = nil, nil, false
 }
 
 // ending reports whether a one-shot has brought over all that its feed had.
