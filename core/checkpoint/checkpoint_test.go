@@ -333,3 +333,12 @@ func TestLongHistories(t *testing.T) {
 		t.Errorf("begins at %s", start)
 	}
 }
+
+// TestHas: a checkpoint is in a log whether the log has a history or, as of some programs, its newest one alone.
+func TestHas(t *testing.T) {
+	for _, log := range []Log{logOf("b@9", "a@5"), {SessionID: "a", SourceLastSeq: "5"}} {
+		if !log.Has("a") || log.Has("c") || log.Has("") {
+			t.Errorf("%+v has a: %v, c: %v", log, log.Has("a"), log.Has("c"))
+		}
+	}
+}

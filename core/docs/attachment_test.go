@@ -119,6 +119,21 @@ func TestStubs(t *testing.T) {
 	}
 }
 
+// TestStubOfEarlier: a stub of an attachment that was replaced since is not one of the newer bytes under that name.
+func TestStubOfEarlier(t *testing.T) {
+	w := newWorld(t)
+	first := w.put(t, `{"_id":"a","_attachments":{"f":{"data":"b25l"}}}`)
+	second := w.put(t, `{"_id":"a","_rev":"`+first+`","_attachments":{"f":{"data":"dHdv"}}}`)
+	stub := `"_attachments":{"f":{"stub":true,"revpos":1,"digest":"md5-+XxdKZQb+xsv2rCHSQargg=="}}}`
+	if got := w.put(t, `{"_id":"a","_rev":"`+second+`",`+stub); got != "missing_stub" {
+		t.Errorf("a stub of what was replaced: %s", got)
+	}
+	brought := `{"_id":"a","_revisions":{"start":3,"ids":["z","` + second[2:] + `","` + first[2:] + `"]},`
+	if got := w.replicate(t, brought+stub); got != "missing_stub" {
+		t.Errorf("a stub of what was replaced is replicated: %s", got)
+	}
+}
+
 // TestStubsBeforeValidation: an edit with a stub of an attachment that is not there is refused before the validation is
 // asked.
 func TestStubsBeforeValidation(t *testing.T) {
@@ -203,6 +218,13 @@ func TestEncodings(t *testing.T) {
 	w.update(t, e)
 	if got := w.get(t, "b", Want{}, Format{Encodings: true}); !strings.Contains(got, `"length":5,"stub":true,"encoding":"gzip","encoded_length":5`) {
 		t.Errorf("without lengths: %s", got)
+	}
+	e = replicated(t, `{"_id":"c","_rev":"1-x","_attachments":{"f":{"follows":true,"encoding":"gzip","length":100}}}`)
+	e.Attachments[0].Content, e.Attachments[0].Data = Inline, []byte("gzip!")
+	w.update(t, e)
+	lengths := `"length":100,"stub":true,"encoding":"gzip","encoded_length":5`
+	if got := w.get(t, "c", Want{}, Format{Encodings: true}); !strings.Contains(got, lengths) {
+		t.Errorf("without the length of what is stored: %s", got)
 	}
 	if got := w.content(t, &w.doc(t, "a").Attachments[0], 3); string(got) != "gzip!" {
 		t.Errorf("stored %q", got)

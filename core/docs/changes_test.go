@@ -429,3 +429,33 @@ func TestForgottenHistoryComesAgain(t *testing.T) {
 		t.Errorf("the document is %s", got)
 	}
 }
+
+// TestPagesGoOn: a page of the feed has at least one row, or goes on behind one, however long the leaves of documents
+// are.
+func TestPagesGoOn(t *testing.T) {
+	w := newWorld(t)
+	long := strings.Repeat("x", 5_000_000)
+	for _, id := range []string{"a", "b"} {
+		for _, rev := range []string{"1-x", "1-y"} {
+			w.replicate(t, `{"_id":"`+id+`","_rev":"`+rev+`","text":"`+long+`"}`)
+		}
+	}
+	all := func(*Document) bool { return true }
+	for _, q := range []Query{{Leaves: true, AllDocs: true}, {Match: all, AllDocs: true}, {Docs: true}} {
+		q.Limit = 10
+		var got []string
+		for more := true; more; {
+			page := must(t, w, func(db *Database) (Page, error) { return db.Changes(q) })
+			if page.Last == q.Since {
+				t.Fatalf("a page behind %v goes on nowhere, after %v", q.Since, got)
+			}
+			for _, c := range page.Rows {
+				got = append(got, c.ID)
+			}
+			q.Since, more = page.Last, page.More
+		}
+		if !slices.Equal(got, []string{"a", "b"}) {
+			t.Errorf("rows of %v", got)
+		}
+	}
+}

@@ -232,7 +232,6 @@ func (db *Database) saveRecord(r *record, delta *counts) error {
 	db.putChange(r, winner)
 	delta.move(r.known, r.alive, -1)
 	delta.move(true, alive, +1)
-	r.chunks, r.alive, r.known = chunks, alive, true
 	return nil
 }
 

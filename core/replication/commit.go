@@ -300,8 +300,7 @@ func (k *committer) readLogAgain(op peer.GetLocal) {
 		case err == nil && log.SessionID == k.log.SessionID:
 		case err == nil && log.Has(k.log.SessionID) && k.others < maxOthers:
 			// Reached: another run has gone on from this checkpoint already
-			k.others++
-			k.trail = checkpoint.NewTrail(log.History) // the next checkpoint, if there is one, comes before that
+			k.others++ // the next checkpoint, if there is one, finds that, and comes before it
 		case err == nil && k.wentOn(op.Side, log) && k.others < maxOthers:
 			// Reached: the run before has written its last checkpoint
 			k.others++

@@ -233,3 +233,33 @@ func TestReplacedLeavesTheList(t *testing.T) {
 		}
 	}
 }
+
+// TestPartsTellNothing: of a write that was too large, and is made in parts, no part says how fast its bytes arrive.
+func TestPartsTellNothing(t *testing.T) {
+	w := newWorld(t)
+	w.docSize, w.maxWrite = 2*leastCompressed, 1
+	w.fill(12)
+	w.begin()
+	w.wantEnd(Completed, "")
+	if p := w.run.work.packing.paces; p[0].bytes != 0 || p[0].told != 0 {
+		t.Errorf("parts have told that %d bytes took %s", p[0].bytes, p[0].took)
+	}
+}
+
+// TestSourceStoresLogsWithinRun: once the source of a run stores logs again, the target's names nothing in place of
+// one.
+func TestSourceStoresLogsWithinRun(t *testing.T) {
+	w := readOnlyWorld(t, 403)
+	w.refuseLogs(0)
+	w.plan.Continuous = true
+	w.begin()
+	for i := range int64(2) {
+		w.dbs[peer.Source].write("new"+seqOf(i).Ordinal(), "1-a")
+		for w.run.info.CheckpointedSeq != seqOf(4+i) {
+			w.proceed(first)
+		}
+	}
+	if log := w.logOn(peer.Target); log.ReadOnly != nil || w.logOn(peer.Source).SessionID != log.SessionID {
+		t.Errorf("the target's log is %+v, %+v", log, log.ReadOnly)
+	}
+}

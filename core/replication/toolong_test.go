@@ -89,7 +89,8 @@ func TestShortLog(t *testing.T) {
 			for before := n; k.shorten(); before = len(k.log.History) {
 				h := k.log.History
 				is := func(i, n int) bool { return h[i].SessionID == fmt.Sprint(n) }
-				has := slices.ContainsFunc(h, func(e checkpoint.Entry) bool { return e.SessionID == fmt.Sprint(agreed) })
+				one := func(e checkpoint.Entry) bool { return e.SessionID == fmt.Sprint(agreed) }
+				has := slices.ContainsFunc(h, one)
 				if len(h) >= before || len(h) < 2 || !is(0, 0) || !is(1, 1) && len(h) > 2 || !has {
 					t.Fatalf("of %d checkpoints, with %d on the source, it keeps %v", n, agreed, h)
 				}

@@ -276,6 +276,7 @@ func TestTwin(t *testing.T) {
 			plain.compare(t, &tree)
 			if limit := rapid.IntRange(1, 30).Draw(t, "limit"); limit <= 10 {
 				n := tree.Len()
+				scatter(t, &tree)
 				if stemmed := tree.Stem(limit); stemmed != (tree.Len() < n) {
 					t.Fatalf("stemmed: %v", stemmed)
 				}
@@ -292,6 +293,48 @@ func TestTwin(t *testing.T) {
 			plain.compare(t, &copied)
 		}
 	})
+}
+
+// scatter puts the nodes into any order, as insertions leave them.
+func scatter(t *rapid.T, tree *Tree) {
+	order := make([]int32, len(tree.nodes)) // new index by old index
+	for i := range order {
+		order[i] = int32(i)
+	}
+	order = rapid.Permutation(order).Draw(t, "order")
+	nodes := make([]node, len(order))
+	for i, n := range tree.nodes {
+		if n.parent != none {
+			n.parent = order[n.parent]
+		}
+		nodes[order[i]] = n
+	}
+	tree.nodes = nodes
+}
+
+// TestStemKeepsForEach: the ancestors of a branch are kept for it though a longer one, that was known before, has them
+// too.
+func TestStemKeepsForEach(t *testing.T) {
+	var tree Tree
+	insert(t, &tree, "8-h 7-g 6-f 5-e 4-d 3-c 2-b 1-a")
+	insert(t, &tree, "5-y 4-d 3-c 2-b 1-a")
+	tree.Stem(5)
+	if got := tree.Path(mustRev(t, "5-y")); len(got) != 5 {
+		t.Errorf("of 5-y %q are kept", got)
+	}
+}
+
+// TestEnded: of the leaves that a history joins the nearest comes first, wherever they stand.
+func TestEnded(t *testing.T) {
+	for _, paths := range [][]string{{"1-a", "3-c"}, {"3-c", "1-a"}} {
+		var tree Tree
+		for _, path := range paths {
+			insert(t, &tree, path)
+		}
+		if got := show(tree.Ended(mustRev(t, "4-d"), []string{"c", "b", "a"})); got != "3-c 1-a" {
+			t.Errorf("after %q: %s", paths, got)
+		}
+	}
 }
 
 // TestConvergence inserts the same paths in two orders.
