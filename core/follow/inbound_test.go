@@ -174,3 +174,14 @@ func TestPollEnds(t *testing.T) {
 		t.Errorf("while a request is under way: %s", got)
 	}
 }
+
+// TestAppliedInPart: an attempt whose answer was lost may have applied the first changes alone. The others are applied
+// by the next one.
+func TestAppliedInPart(t *testing.T) {
+	q := Apply{From: "1", Docs: []Incoming{{Seq: "2"}, {Seq: "3"}, {Seq: "5"}}, Since: "7"}
+	for since, want := range map[peer.Seq]int{"1": 0, "2": 1, "3": 2, "5": 3, "7": 3} {
+		if got := q.done(&Job{Since: since}); got != want {
+			t.Errorf("up to %s %d changes are applied, want %d", since, got, want)
+		}
+	}
+}

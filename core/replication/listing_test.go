@@ -66,6 +66,29 @@ func compareRevs(a, b peerRev) int {
 	return cmp.Or(strings.Compare(a.id, b.id), strings.Compare(a.rev, b.rev))
 }
 
+// checkListed demands that the run takes the list for no shorter than it is once the store has all that the run tells
+// it: with room for more the run would list more than it may.
+func (w *world) checkListed() {
+	f := &w.run.refused
+	if w.run.phase != copying || w.run.stopping || w.end != nil {
+		return
+	}
+	list := map[peerRev]bool{}
+	for at := range w.list {
+		list[at] = true
+	}
+	for _, told := range slices.Concat(f.storing, f.queue) {
+		if at := (peerRev{told.ID, told.Rev}); told.Over {
+			delete(list, at)
+		} else {
+			list[at] = true
+		}
+	}
+	if n := w.others + int64(len(list)); f.listed < n {
+		w.t.Fatalf("the list has %d revisions, and the run takes it for %d", n, f.listed)
+	}
+}
+
 // keep changes the list.
 func (w *world) keep(f Finding) {
 	at := peerRev{f.ID, f.Rev}

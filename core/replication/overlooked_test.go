@@ -263,3 +263,19 @@ func TestSourceStoresLogsWithinRun(t *testing.T) {
 		t.Errorf("the target's log is %+v, %+v", log, log.ReadOnly)
 	}
 }
+
+// TestRefusedAnew: a revision that left the list, and is refused again after the pass, is tried again as soon as any
+// other.
+func TestRefusedAnew(t *testing.T) {
+	w := newWorld(t)
+	w.plan.OnRefusal = spec.RetryRefused
+	w.begin()
+	f := &w.run.refused
+	f.begin()
+	f.passing, f.found, f.tried = true, map[uint64]bool{}, map[peerRev]int{{"d", "1-a"}: 9}
+	f.endPass()
+	f.list(&batch{}, Finding{Refusal: peer.Refusal{ID: "d", Rev: "1-a", Status: 403}})
+	if wait := f.next.Sub(w.run.now); wait != firstRefusedPause || f.listed != 1 {
+		t.Errorf("tried again in %s, with %d listed", wait, f.listed)
+	}
+}

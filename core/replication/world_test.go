@@ -112,7 +112,9 @@ func (w *world) step(ev Event) {
 	if w.steps++; w.steps > 200_000 {
 		w.t.Fatalf("no end in sight; calls: %v", w.calls[max(0, len(w.calls)-20):])
 	}
-	for _, e := range w.run.Step(w.now, ev) {
+	effects := w.run.Step(w.now, ev)
+	w.checkListed()
+	for _, e := range effects {
 		switch e := e.(type) {
 		case Identify:
 			w.identified = e.ID
