@@ -279,3 +279,36 @@ func TestRefusedAnew(t *testing.T) {
 		t.Errorf("tried again in %s, with %d listed", wait, f.listed)
 	}
 }
+
+// TestFailedAsPassBegins: what could not be copied, and is not stored as a pass begins, is on no page of it. Under
+// skip, too, it is tried again.
+func TestFailedAsPassBegins(t *testing.T) {
+	w := newWorld(t)
+	w.begin()
+	f := &w.run.refused
+	f.begin()
+	f.list(&batch{}, Finding{Refusal: peer.Refusal{ID: "d", Rev: "1-a", Status: 500}, Failed: true})
+	f.passBy(0)
+	f.passWhenDue()
+	if f.onPage(RefusedPage{}); f.passing || !f.failing {
+		t.Errorf("passing %v, something has failed: %v", f.passing, f.failing)
+	}
+}
+
+// TestUnnamedListOfAnotherReplication: a checkpoint of an earlier release names no list that it relies on. A list that
+// the job had as another replication is not it.
+func TestUnnamedListOfAnotherReplication(t *testing.T) {
+	for was, want := range map[string]string{"four+continuous": `"40-opaque"`, "five": "0"} {
+		w := leftOut(t)
+		for side := range w.dbs {
+			log := w.logOn(peer.Side(side))
+			log.List = checkpoint.List{}
+			w.dbs[side].local["four"] = localDoc{w.dbs[side].local["four"].rev, log.Encode(false)}
+		}
+		w.plan.ResumedID, w.calls = was, nil
+		w.begin()
+		if w.wantEnd(Completed, ""); w.feedStart() != want {
+			t.Errorf("was %q: the run began at %s, want %s", was, w.feedStart(), want)
+		}
+	}
+}
