@@ -88,7 +88,7 @@ func (p *Node) boot() {
 // live begins a life. The machine is made, but not started.
 func (p *Node) live() {
 	p.lives++
-	p.older = p.older && layout(p.w) == 1 // that release starts on no newer one
+	p.older = p.older && layout(p.w) < 2 // that release starts on no newer one
 	worker := fmt.Sprintf("%s/%d", p.Name, p.lives)
 	p.life = life{alive: true, worker: worker, booted: p.w.Engine.Now(), wakeAt: instant.Never}
 	p.disturbances.restart()

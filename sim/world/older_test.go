@@ -2,6 +2,7 @@ package world
 
 import (
 	"testing"
+	"time"
 
 	"couchrelay/core/kv"
 	"couchrelay/core/node"
@@ -41,6 +42,25 @@ func TestOlder(t *testing.T) {
 			if !indexes(present.asOlder(q)) {
 				t.Errorf("%s: %s of a node of this release tells of no indexes", name, q)
 			}
+		}
+	}
+}
+
+// TestOlderPlays: a world that is to have nodes of the earlier release has them from its beginning, beside others.
+func TestOlderPlays(t *testing.T) {
+	config := Default()
+	config.Older = 1
+	w := New(config, decide.New(decide.Seed(1)))
+	defer w.Close()
+	w.Begin()
+	w.Engine.Run(w.Engine.Now().Add(10*time.Second), nil)
+	members, err := node.Members(w.db.Present(), w.store)
+	if err != nil || len(members) < 2 {
+		t.Fatalf("members are %v: %v", members, err)
+	}
+	for i, m := range members {
+		if m.Info.Indexes != (i > 0) {
+			t.Errorf("%s says that it knows indexes: %v", m.Worker, m.Info.Indexes)
 		}
 	}
 }
