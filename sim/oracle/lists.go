@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"bytes"
 	"errors"
 	"maps"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
+	"couchrelay/core/kv/ryw"
 	"couchrelay/sim/world"
 )
 
@@ -16,6 +18,8 @@ type lists struct {
 	*chronicle
 	landings int // so far
 	checked  int // lists
+	// older are the workers of nodes of an earlier release that have a lease, with the versions that gave it to them.
+	older map[string]int64
 }
 
 var listSubject = subject{
@@ -23,11 +27,13 @@ var listSubject = subject{
 		{"S41a", "Lists have the jobs that match their filters, each once, in the order of ids or in the " +
 			"opposite one, in pages of any length."},
 		{"S41b", "The total of a list, if it is told, is the number of the jobs that match."},
+		{"S41f", "The index of a store of an earlier release is not made while a node of that release has a lease, " +
+			"as it writes jobs that are in no index."},
 		{"L17", "Once all trouble is over, the jobs of a store of an earlier release get their index."},
 	},
 	begin: func(c *chronicle) {
-		l := &lists{chronicle: c}
-		c.on.followed.add(func(landing) { l.landings++ })
+		l := &lists{chronicle: c, older: map[string]int64{}}
+		c.on.followed.add(l.followed)
 		c.on.ticked.add(l.ticked)
 		c.on.atRest.add(func(struct{}) { l.checkAll() })
 		c.on.unsettled = append(c.on.unsettled, func() *Violation {
@@ -37,6 +43,35 @@ var listSubject = subject{
 			return nil
 		})
 	},
+}
+
+// followed counts a commit. It is S41f: what makes the index has read no lease of a node of an earlier release.
+func (l *lists) followed(at landing) {
+	l.landings++
+	keys := l.w.Store().Keys
+	for _, m := range at.Mutations {
+		var worker string
+		switch leases := keys.Jobs.Worker; {
+		case bytes.Equal(m.Key, keys.Reindex):
+			for _, worker := range slices.Sorted(maps.Keys(l.older)) {
+				if since := l.older[worker]; since <= at.Read {
+					l.Fail("S41f", "jobs are indexed as of %d, and %s has a lease since %d", at.Read, worker, since)
+				}
+			}
+		case !leases.Contains(m.Key) || leases.Scan(m.Key, &worker) != nil:
+		case m.Kind != ryw.Set:
+			delete(l.older, worker)
+		case l.older[worker] == 0 && l.ofOlder(worker):
+			l.older[worker] = at.Version
+		}
+	}
+}
+
+// ofOlder reports whether a worker is that of a node of an earlier release.
+func (l *lists) ofOlder(worker string) bool {
+	return slices.ContainsFunc(l.nodes, func(p *process) bool {
+		return p.Older() && (worker == p.Worker() || strings.HasPrefix(worker, p.Worker()+"-"))
+	})
 }
 
 // Lists are compared after some commits, one at a time, and all of them at rest.

@@ -82,6 +82,41 @@ func TestLists(t *testing.T) {
 	})
 }
 
+// TestIndexBesideOlder: the index of a store is made when no node of an earlier release has a lease, as far as what
+// makes it has read.
+func TestIndexBesideOlder(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		node   int  // that has the lease; the first one is of an earlier release
+		leaves bool // before the index is made
+		breaks bool
+	}{
+		{"an older node", 1, false, true},
+		{"one that has left", 1, true, false},
+		{"a node of this release", 2, false, false},
+	} {
+		config := world.Default()
+		config.Older = 1
+		r := newRigIn(t, config, &listSubject)
+		lease := r.w.View().Store().Keys.Jobs.Worker.Pack(r.node(c.node).Worker())
+		change := func(f func(tx kv.Tx)) {
+			r.commit(nil, func(tx kv.Tx) error {
+				_, err := tx.ReadVersion()
+				f(tx)
+				return err
+			})
+		}
+		change(func(tx kv.Tx) { tx.Set(lease, []byte("L")) })
+		if c.leaves {
+			change(func(tx kv.Tx) { tx.Clear(lease) })
+		}
+		change(func(tx kv.Tx) { tx.Clear(r.w.View().Store().Keys.Reindex) })
+		if v := r.o.Violation(); (v != nil && v.ID == "S41f") != c.breaks {
+			t.Errorf("%s: %v", c.name, v)
+		}
+	}
+}
+
 func TestHostOf(t *testing.T) {
 	for url, want := range map[string]string{
 		"http://A/b": "a:80", "https://a/": "a:443", "http://u:p@a:81/b": "a:81", "": "",

@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"testing"
 	"time"
@@ -63,6 +64,10 @@ func newRigIn(t *testing.T, c world.Config, about *subject) *rig {
 	}
 	r := &rig{t: t, w: w, o: judging(w.View(), about)}
 	w.Observe(r.o.See)
+	if c.Older > 0 {
+		older := binary.LittleEndian.AppendUint64(nil, 1)
+		r.commit(nil, func(tx kv.Tx) error { tx.Set(w.View().Store().Keys.Schema, older); return nil })
+	}
 	w.Live()
 	return r
 }
