@@ -57,3 +57,29 @@ func TestStoreAwayAgainAndAgain(t *testing.T) {
 		t.Errorf("r000 is %s", w.state("r000"))
 	}
 }
+
+// TestStoreAwayForLong: while the store is away for many intervals, the requests of a node do not pile up (see
+// checkCalls), and when it is back no more jobs give way than in one interval.
+func TestStoreAwayForLong(t *testing.T) {
+	for _, silent := range []bool{false, true} { // or it refuses
+		w := newWorld(t)
+		w.putMany(30, true)
+		n := w.start("n", func(c *Config) { c.MaxJobs, c.MaxChurn, c.ActivityTimeout = 10, 2, time.Hour })
+		w.pass(5 * time.Minute)
+		n.stopAll()
+		w.pass(time.Second)
+		n.notes = nil
+		w.down, n.hold = !silent, func(Request) bool { return silent }
+		w.pass(40 * time.Minute)
+		w.down, n.hold = false, nil
+		for _, a := range n.held {
+			n.step(n.perform(a))
+		}
+		w.pass(30 * time.Second)
+		n.stopAll()
+		if stops := count(n.notes, "stopped"); n.Running() != 10 || stops > 2 {
+			t.Errorf("silent %v: %d jobs run, %d gave way", silent, n.Running(), stops)
+		}
+		w.audit()
+	}
+}

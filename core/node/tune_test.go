@@ -43,6 +43,20 @@ func TestAutomaticCoefficientFollowsTheQueue(t *testing.T) {
 	}
 }
 
+// TestLowCoefficientIsNotedAgain: a coefficient that forgets too soon is noted once, and once more after it was right.
+func TestLowCoefficientIsNotedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(300, true)
+	n := w.start("n1", func(c *Config) { c.Limits = schedule.Limits{MaxJobs: 5, MaxChurn: 1} })
+	for i, coeff := range []int64{900_000, 999_900, 900_000} {
+		w.share(func(c *jobstore.Sharing) { c.PriorityCoeff = coeff })
+		w.play(5 * time.Minute)
+		if noted := count(n.notes, "priority_coeff_low"); noted != 1+i/2 {
+			t.Errorf("at change %d: noted %d times", i, noted)
+		}
+	}
+}
+
 // TestAutomaticCoefficientCountsSlots: fewer jobs give way in an interval than max_churn says where there are fewer
 // slots, or where jobs run for longer, so that a full turn takes longer.
 func TestAutomaticCoefficientCountsSlots(t *testing.T) {

@@ -80,7 +80,9 @@ func (w *world) start(name string, change func(*Config)) *driven {
 func (d *driven) clock() Clock { return Clock{Steady: d.w.now, Wall: d.w.now.Add(d.skew)} }
 
 func (d *driven) step(ev Event) {
-	for _, e := range d.Step(d.clock(), ev) {
+	effects := d.Step(d.clock(), ev)
+	d.checkCalls()
+	for _, e := range effects {
 		switch e := e.(type) {
 		case Ask:
 			if d.hold != nil && d.hold(e.Request) {
@@ -109,6 +111,22 @@ func (d *driven) step(ev Event) {
 		case Exit:
 			d.exited = true
 		}
+	}
+}
+
+// checkCalls wants no two requests of the node's own to be about the same: while the store is away they would pile up,
+// and come all at once when it is back.
+func (d *driven) checkCalls() {
+	seen := map[string]bool{}
+	for _, c := range d.calls {
+		what := fmt.Sprintf("%T", c.req)
+		if e, is := c.req.(Expire); is {
+			what += " " + e.Worker
+		}
+		if c.run == nil && seen[what] {
+			d.w.t.Fatalf("%s asks for two of %s", d.name, what)
+		}
+		seen[what] = c.run == nil
 	}
 }
 
