@@ -455,3 +455,24 @@ func TestContradictedUnheard(t *testing.T) {
 		w.audit()
 	}
 }
+
+// TestPausedUnheard: a job that an accept took without being heard is paused before the node learns of it. Its run is
+// not even begun.
+func TestPausedUnheard(t *testing.T) {
+	const job = `{"source":"http://h/a","target":"http://h/b","continuous":true,"paused":%v}`
+	w := newWorld(t)
+	n := w.start("n", nil)
+	w.pass(time.Second)
+	n.hold = func(q Request) bool { _, accepts := q.(Accept); return accepts }
+	w.put("late", fmt.Sprintf(job, false))
+	w.pass(time.Second)
+	n.hold = nil
+	n.perform(n.held[0])
+	w.put("late", fmt.Sprintf(job, true))
+	n.step(n.perform(n.held[0]))
+	w.pass(time.Minute)
+	if n.nextRun != 1 || len(n.running) > 0 || len(n.stopped) > 0 {
+		t.Errorf("of %d runs %d are under way, and %d were stopped", n.nextRun, len(n.running), len(n.stopped))
+	}
+	w.audit()
+}
