@@ -476,3 +476,32 @@ func TestPausedUnheard(t *testing.T) {
 	}
 	w.audit()
 }
+
+// TestRemovedWhileItWrites: a job is removed while its run stores its progress. The answer to that means nothing any
+// more, and the log is told once that the run stops, however often the node looks. The run of a new job of that name
+// begins after that, and does not pay for the wait.
+func TestRemovedWhileItWrites(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	n := w.start("n", nil)
+	w.pass(time.Second)
+	run := n.runOf("r000")
+	n.hold = func(q Request) bool { _, records := q.(Record); return records }
+	n.step(RunProgress{Run: run})
+	answer := n.perform(n.held[0])
+	w.put("r000", `{"_deleted":true}`)
+	n.lookOwned()
+	n.step(Wake{})
+	n.step(answer)
+	w.put("r000", `{"source":"http://h/c","target":"http://h/d","continuous":true}`)
+	w.pass(3 * time.Second)
+	if halts := count(n.notes, "halted"); halts != 1 || !n.stopped[run] || n.Running() != 2 {
+		t.Errorf("%d notes of the end, %d runs", halts, n.Running())
+	}
+	w.now = w.now.Add(time.Second)
+	n.endRun(run, replication.Stopped)
+	if r := n.runs[0]; r.start != nil || r.since != w.now || r.charged != w.now || r.grown != w.now {
+		t.Errorf("the next run has been there since %s, and is charged from %s; now is %s", r.since, r.charged, w.now)
+	}
+	w.audit()
+}
