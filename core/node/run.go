@@ -379,10 +379,7 @@ func (r *run) giveWay(n *Node) {
 // stopRun asks a run to stop in order: to write its last checkpoint and to end.
 func (n *Node) stopRun(r *run) {
 	if r.start != nil {
-		r.unused(n)
-		r.finish(Requeue{
-			Held: r.held, Turn: n.turn(r),
-		})
+		r.finish(Requeue{Held: r.held, Turn: n.turn(r)})
 		n.write(r)
 	}
 	if r.state == going || r.state == yielding {
