@@ -163,8 +163,8 @@ func (q *request) update(edits []docs.Edit) ([]docs.Written, error) {
 	}
 	all := make([]docs.Written, 0, len(edits))
 	defer func(asked int) { note(q, asked, all) }(len(edits))
-	for len(edits) > 0 {
-		some, err := updateSome(q, edits)
+	for most := len(edits); len(edits) > 0; most = min(2*most, len(edits)) {
+		some, err := updateSome(q, edits, &most)
 		if err != nil {
 			return all, err
 		}
@@ -201,10 +201,11 @@ func note(q *request, asked int, written []docs.Written) {
 	q.Note("refused", refused)
 }
 
-// updateSome writes as many edits as one transaction should. It first tries without asking the store for the
-// newest version: the commit makes sure of what was read. Where an edit changed nothing there is no such
-// commit, and another node may have written the document meanwhile.
-func updateSome(q *request, edits []docs.Edit) ([]docs.Written, error) {
+// updateSome writes as many edits as one transaction should, at most as many as most. It first tries without asking the
+// store for the newest version: the commit makes sure of what was read. Where an edit changed nothing there is no such
+// commit, and another node may have written the document meanwhile. Each repetition tries half as many: nodes take jobs
+// while their documents are deleted, and the more documents a transaction writes, the likelier it meets one of them.
+func updateSome(q *request, edits []docs.Edit, most *int) ([]docs.Written, error) {
 	write := q.Options.Write
 	if write == nil {
 		write = func(_ *web.Request, _ kv.Tx, db *docs.Database, edits []docs.Edit) ([]docs.Written, error) {
@@ -212,8 +213,13 @@ func updateSome(q *request, edits []docs.Edit) ([]docs.Written, error) {
 		}
 	}
 	try := func(o kv.Options) ([]docs.Written, error) {
+		repeated := false
 		return doAt(q, o, func(tx kv.Tx, db *docs.Database) ([]docs.Written, error) {
-			written, err := write(q.Request, tx, db, edits)
+			if repeated {
+				*most = max(1, *most/2)
+			}
+			repeated = true
+			written, err := write(q.Request, tx, db, edits[:min(len(edits), *most)])
 			unchanged := func(w docs.Written) bool { return !w.Changed }
 			if err == nil && o.Stale && slices.ContainsFunc(written, unchanged) {
 				err = docs.ErrConflict
