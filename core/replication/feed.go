@@ -104,6 +104,7 @@ func (f *feed) takeRows(got peer.Changes) {
 		f.since = rows[n-1].Seq
 		rows = rows[n:]
 	}
+	f.sides[peer.Source].tells(f.since)
 }
 
 // onChanges takes the end of an answer. Its last_seq may lie behind the last row, where a filter left rows
@@ -121,6 +122,7 @@ func (f *feed) onChanges(op peer.ReadChanges, reply peer.Reply) {
 			f.work.queueBatch(nil, got.LastSeq)
 		}
 		f.since = got.LastSeq
+		f.sides[peer.Source].tells(f.since)
 	}
 	if f.since == f.from && !got.End {
 		f.crash(Trouble{Error: "changes_req_failed", Reason: "the changes feed does not advance beyond " + string(f.from)})

@@ -145,6 +145,14 @@ func (w *watcher) looked() {
 	}
 }
 
+// tells notes a sequence of the database. A database that was made again may have more changes by the next look than at
+// the one before, and fewer than its feed has told.
+func (s *side) tells(seq peer.Seq) {
+	if s.seq.Before(seq) {
+		s.seq = seq
+	}
+}
+
 // isOther reports whether a database is another one than at the beginning of the run, by its
 // instance_start_time now.
 func (s *side) isOther(start string) bool {

@@ -361,6 +361,24 @@ func TestMadeAgainWithMore(t *testing.T) {
 	}
 }
 
+// TestMadeAgainBeforeLook: the feed tells how many changes the source had, too: one that is made again between two
+// looks has fewer, though more than at the look before.
+func TestMadeAgainBeforeLook(t *testing.T) {
+	w := newWorld(t)
+	w.numbers()
+	w.plan.UseCheckpoints, w.plan.Continuous = false, true
+	w.fill(3)
+	w.begin()
+	w.until(time.Second)
+	w.fill(9)
+	w.until(leastLook / 2)
+	w.remake(peer.Source, w.dbs[peer.Source].start)
+	for i := range 5 {
+		w.dbs[peer.Source].write(fmt.Sprint("doc", i), "1-a")
+	}
+	w.wantEnd(Crashed, "checkpoint_commit_failure: the source database has fewer changes")
+}
+
 // TestMadeAgainWritable: a source refuses the empty log, and is made again before the first checkpoint as one that
 // stores logs, and has the first document again. The checkpoint is of the database before, so the new one gets none of
 // it.

@@ -76,9 +76,10 @@ type side struct {
 	start string
 	// clustered reports whether the server words sequences as CouchDB does since 2.0.
 	clustered bool
-	seq       peer.Seq       // when the database was opened or looked at last
-	log       checkpoint.Log // as it was found or written last; the zero value if there is none
-	logRev    string         // revision of the log's document, empty if there is none
+	// seq is where the database was when it was opened or looked at last, or the newest that the feed told since.
+	seq    peer.Seq
+	log    checkpoint.Log // as it was found or written last; the zero value if there is none
+	logRev string         // revision of the log's document, empty if there is none
 }
 
 // New prepares a run.

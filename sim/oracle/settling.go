@@ -207,7 +207,8 @@ func (s *settling) misled(id string, job *shadow, rep *spec.Replication, source,
 		return s.logs.misled(source, target, job.record.BaseID)
 	}
 	return slices.ContainsFunc(s.runs, func(r *run) bool {
-		return r.JobID() == id && !target.Server.TellsApart() && r.Began() < target.Since
+		again := func(db *peers.DB) bool { return !db.Server.TellsApart() && r.Began() < db.Since }
+		return r.JobID() == id && (again(source) || again(target))
 	})
 }
 

@@ -15,7 +15,7 @@ type side struct {
 	opened    bool
 	start     string   // instance_start_time when it was opened
 	clustered bool     // its sequences are texts, with a number in front
-	seq       peer.Seq // the last one at which it was described
+	seq       peer.Seq // the newest that it was told to be at, by its description or its feed
 	fewer     bool     // it was at a later one before, which only happens in clusters
 	asked     []string // ids under which a log was looked for
 	answered  map[string]bool

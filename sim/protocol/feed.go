@@ -110,6 +110,9 @@ func (r copier) read(op peer.ReadChanges, reply peer.Reply) {
 		f.since = got.LastSeq
 		f.positions = append(f.positions, &position{seq: got.LastSeq})
 	}
+	if source := &r.start.sides[peer.Source]; source.seq.Before(f.since) {
+		source.seq = f.since
+	}
 	f.ended = got.End
 	if f.over = got.End && !r.Continuous; f.over {
 		r.took(feedEnds)
