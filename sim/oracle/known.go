@@ -12,6 +12,7 @@ import (
 	"couchrelay/core/jobstore"
 	"couchrelay/core/node"
 	"couchrelay/core/spec"
+	"couchrelay/sim/peers"
 	"couchrelay/sim/world"
 )
 
@@ -127,7 +128,9 @@ type attempts struct {
 	packed    packed
 	spent     spending
 	page      instant.Time // when it asked last for a page of the list of refused documents; kept by triedAgain
-	protocol  conversation
+	// lacked is when the source told the run last that it does not have a revision; kept by triedAgain.
+	lacked   map[peers.Revision]instant.Time
+	protocol conversation
 }
 
 // shadowed are all jobs that ever were.

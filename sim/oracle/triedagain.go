@@ -117,6 +117,7 @@ func pauseAfter(attempts int) time.Duration {
 // stepped notes when a run asks for a page of the list, and judges what it copies once it knows what its target
 // lacks of that.
 func (t *triedAgain) stepped(s runStep) {
+	t.lacks(s)
 	passes := s.asked != nil && s.ofList(s.asked)
 	for _, e := range s.effects {
 		switch e := e.(type) {
@@ -126,6 +127,24 @@ func (t *triedAgain) stepped(s runStep) {
 			if op, copies := e.Op.(peer.CopyDoc); copies && passes && !t.w.ClocksWereSet() && t.holds(s.run) {
 				t.checkAgain(s.run, op)
 			}
+		}
+	}
+}
+
+// lacks notes which revisions the source says that it does not have.
+func (t *triedAgain) lacks(s runStep) {
+	op, copies := s.asked.(peer.CopyDoc)
+	reply, is := s.ev.(replication.Reply)
+	if !copies || !is {
+		return
+	}
+	if s.lacked == nil {
+		s.lacked = map[peers.Revision]instant.Time{}
+	}
+	got, _ := reply.Result.(peer.Copied)
+	for _, rev := range got.Revs {
+		if rev.Missing {
+			s.lacked[peers.Revision{ID: op.ID, Rev: rev.Rev}] = t.w.Now()
 		}
 	}
 }
@@ -158,6 +177,9 @@ const (
 	rowSlack  = 5 * time.Second
 )
 
+// unlimited is a number of attempts behind which the longest pause comes.
+const unlimited = 10
+
 // checkWaits is S72b.
 func (t *triedAgain) checkWaits() {
 	now, healed := t.w.Now(), t.w.End().Add(calm)
@@ -172,6 +194,9 @@ func (t *triedAgain) checkWaits() {
 		slack := passSlack + time.Duration(len(rows))*rowSlack
 		for name, row := range rows { // in any order: a run that is late fails whichever it is late with
 			due := max(row.Last.Add(pauseAfter(row.Attempts)*9/8), r.Began(), healed)
+			if lacked, lacks := r.lacked[name]; lacks { // the row does not tell of it
+				due = max(due, lacked.Add(pauseAfter(unlimited)*9/8))
+			}
 			if row.triedUnder(rep.OnRefusal) && now > due.Add(slack) {
 				t.Fail("S72b", "%s has not tried %s again, which was refused %d times, last at %s",
 					r, name, row.Attempts, row.Last)

@@ -87,10 +87,21 @@ func TestNotTriedAgain(t *testing.T) {
 			r.see(world.Ticked{})
 		}
 	}
+	lacks := func(rests time.Duration) func(*rig) {
+		return func(r *rig) {
+			waits(spec.FailRefused, 1, time.Minute)(r)
+			missing := peer.Copied{Revs: []peer.CopiedRev{{Rev: "1-a", Missing: true}}}
+			r.does(r.o.runs[0].Run, peer.CopyDoc{ID: "a", Revs: []string{"1-a"}}, missing)
+			r.pass(rests)
+			r.see(world.Ticked{})
+		}
+	}
 	check(t, along(&feedSubject, &verdictSubject, &triedAgainSubject), []case_{
 		{"a minute", waits(spec.RetryRefused, 1, time.Minute), ""},
 		{"four minutes", waits(spec.RetryRefused, 1, 4*time.Minute), "S72b"},
 		{"four minutes, after many attempts", waits(spec.RetryRefused, 5, 4*time.Minute), ""},
+		{"an hour, after the source lacked it", lacks(time.Hour), ""},
+		{"a day, after the source lacked it", lacks(24 * time.Hour), "S72b"},
 		{"for ever under skip", waits(spec.SkipRefused, 1, time.Hour), ""},
 	})
 }
