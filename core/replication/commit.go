@@ -177,7 +177,7 @@ func (k *committer) madeDurable(side peer.Side, start string) {
 		return
 	}
 	synced := func() { k.isSynced(side) }
-	if side == peer.Source && (k.readOnly || k.lone.counts) {
+	if side == peer.Source && k.lone.counts {
 		// A source that is known by the target's log alone may take one by now, but the target's is written first.
 		durable := synced
 		synced = func() { k.keepsLast(durable) }

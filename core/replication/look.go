@@ -69,7 +69,7 @@ func (w *watcher) lookAtDatabases() {
 			w.lookBy(op, func(reply peer.Reply) { w.sawDatabase(op, reply) })
 		}
 	}
-	if w.readOnly && w.commits.lone.committed.ID != "" {
+	if w.commits.lone.counts && w.commits.lone.committed.ID != "" {
 		w.answers++
 		w.commits.keepsLast(w.looked)
 	}

@@ -88,6 +88,19 @@ func TestReadOnlySourcePutBackBehindCheckpoint(t *testing.T) {
 	w.wantEnd(Crashed, "checkpoint_commit_failure: the source database lacks a revision of document \"doc2\"")
 }
 
+// TestReadOnlySourcePutBackBehindIdleRun: a read-only source is put back before the run behind the target's log has
+// anything to checkpoint. Nothing in the feed need tell, so the run's look does.
+func TestReadOnlySourcePutBackBehindIdleRun(t *testing.T) {
+	w := readOnlyWorld(t, 403)
+	w.plan.Continuous = true
+	w.begin()
+	for w.run.phase != copying {
+		w.proceed(first)
+	}
+	w.dbs[peer.Source].forget("doc2")
+	w.wantEnd(Crashed, "checkpoint_commit_failure: the source database lacks a revision of document \"doc2\"")
+}
+
 // TestGoneOnStaysInLog: another run has gone on from a checkpoint of this one. The next checkpoint of this one keeps
 // that of the other run, as older logs of the databases may have it.
 func TestGoneOnStaysInLog(t *testing.T) {
