@@ -360,7 +360,7 @@ func (r opener) lone() *lone {
 // proves judges a question for the last change that a source is known by.
 func (r opener) proves(op peer.FindRev) error {
 	l := r.lone()
-	known := l != nil && l.ID == op.ID && slices.Equal(op.Revs, append([]string{l.Rev}, l.Others...))
+	known := l != nil && l.isAskedBy(op)
 	if known {
 		_, numbered := peer.Seq(l.Seq).Number()
 		known = (op.At != "") == numbered && (!numbered || op.At == peer.Seq(l.Seq))
@@ -379,7 +379,7 @@ func (r opener) foundRev(reply peer.Reply) {
 		return
 	}
 	if r.phase == copying {
-		r.save.lost = r.save.lost || !got.Found
+		r.save.lost, r.save.kept = r.save.lost || !got.Found, got.Found
 		return
 	}
 	r.start.asked++

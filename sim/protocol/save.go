@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"slices"
 
 	"couchrelay/core/peer"
@@ -14,6 +15,8 @@ type saving struct {
 	durable  [2]int   // by side: how many positions were concluded when it was asked to make that durable
 	looks    [2]bool  // by side: the run has read its log there since it began the checkpoint before
 	looked   int      // the same of the last look at the filter function
+	last     *lone    // by what the target's log of this run, or the one that it goes on from alone, knows its source
+	kept     bool     // the source had such a change since the run began the checkpoint before
 	noCommit bool     // the source refuses to be asked to make its writes durable
 	items    []string // entries of histories that the run found or wrote
 	used     map[string]bool
@@ -54,6 +57,9 @@ const (
 // begin begins with what the logs say.
 func (s *saving) begin(r *Run) {
 	s.used, s.agreed = map[string]bool{}, r.start.ancestor.session
+	if r.start.alone && r.start.has {
+		s.last = r.start.sides[peer.Target].log.lone
+	}
 	for on := range r.start.sides {
 		s.knows(r.start.sides[on].log)
 	}
@@ -86,8 +92,11 @@ func (r saver) saves(f *flight) error {
 		}
 		r.took(looksAtLog)
 	case peer.FindRev:
-		if !r.start.alone {
+		switch last := r.save.last; {
+		case !r.start.alone:
 			return breach(Covering, "it asks to %s, and its source stores logs", op)
+		case last != nil && !last.isAskedBy(op):
+			return breach(Covering, "it asks to %s, and knows its source by %q", op, last.ID)
 		}
 		r.took(looksAtSource)
 	case peer.Open:
@@ -193,6 +202,9 @@ func (r saver) puts(op peer.PutLocal) error {
 	case p.there[op.Side] && (op.Side == peer.Source || !r.start.alone || p.alone):
 		return breach(Logging, "it writes a checkpoint to its %s again", op.Side)
 	case p.there[op.Side]:
+		if err := r.hasKept(&put); err != nil {
+			return err
+		}
 		r.took(writesForReadOnly)
 		p.alone, p.there[op.Side] = true, false
 	}
@@ -220,7 +232,7 @@ func (r saver) covers(put *log) error {
 	case durable == 0:
 		return breach(Covering, "it writes a checkpoint before both databases have made their writes durable")
 	}
-	if err := r.hasLooked(); err != nil {
+	if err := cmp.Or(r.hasLooked(), r.hasKept(put)); err != nil {
 		return err
 	}
 	at, there := r.feed.span(seq, s.saved.first, durable)
@@ -230,7 +242,7 @@ func (r saver) covers(put *log) error {
 			seq, r.feed.positions[durable-1-r.feed.first].seq, r.unfinished())
 	}
 	s.point = point{session: put.session(), seq: seq, at: at}
-	s.used[put.session()], s.durable, s.looked, s.looks = true, [2]int{}, 0, [2]bool{}
+	s.used[put.session()], s.durable, s.looked, s.looks, s.kept = true, [2]int{}, 0, [2]bool{}, false
 	return nil
 }
 
@@ -247,6 +259,21 @@ func (r saver) hasLooked() error {
 		}
 	}
 	return nil
+}
+
+// hasKept judges whether a run knows that a source which is known by a change alone was not put back to before that:
+// the next run would go on from the log without what the source got in its place.
+func (r saver) hasKept(put *log) error {
+	if put.lone != nil && !r.save.kept {
+		return breach(Covering, "it writes that its source is known by a change alone, and has not looked for the "+
+			"one before")
+	}
+	return nil
+}
+
+// isAskedBy reports whether a question is about the change by which a source is known.
+func (l *lone) isAskedBy(op peer.FindRev) bool {
+	return l.ID == op.ID && slices.Equal(op.Revs, append([]string{l.Rev}, l.Others...))
 }
 
 // nameless reports whether nothing tells a database from one that is made again: it refused to store an empty log. A
@@ -310,7 +337,7 @@ func (r saver) putLog(op peer.PutLocal, reply peer.Reply) {
 func (r saver) logIsThere(on peer.Side, l log, rev string) {
 	at := &r.start.sides[on]
 	at.log, at.rev, at.own = l, rev, r.save.point.session
-	r.save.point.there[on] = true
+	r.save.point.there[on], r.save.last = true, l.lone // that of a source has none
 	if on == peer.Source || r.start.alone {
 		r.whole()
 	}

@@ -113,6 +113,43 @@ func TestSaving(t *testing.T) {
 	})
 }
 
+// TestKnownByAChange: a source that stores no logs may be put back, so each checkpoint, also the first one, comes
+// after a look for the change by which the source is known.
+func TestKnownByAChange(t *testing.T) {
+	find := func(id string) peer.FindRev {
+		return peer.FindRev{ID: id, Revs: []string{"1-a"}}
+	}
+	lone := func(log, id string, n int) string {
+		const lone = `"source_read_only":{"session_id":"","instance_start_time":"1","last_id":"%s","last_rev":"1-a",` +
+			`"last_seq":%s}}`
+		return log[:len(log)-1] + "," + fmt.Sprintf(lone, id, seq(n))
+	}
+	begins := func(c *talk) {
+		c.opened()
+		c.finds(peer.Source, "")
+		c.finds(peer.Target, lone(logAt("old", 5, "0"), "z", 5))
+		c.does(find("z"), peer.RevFound{Found: true})
+		c.does(peer.ReadChanges{Since: seq(5), Limit: 10},
+			peer.Changes{Rows: []peer.Change{row(6, "a", "1-a")}, End: true, LastSeq: seq(6)})
+		c.copiesDoc("a", "1-a")
+		c.durable()
+	}
+	writes := func(c *talk) {
+		log := strings.Replace(logAt("s1", 6, "0"), `"start_last_seq":0`, `"start_last_seq":`+string(seq(5)), 1)
+		body := lone(madeFor("2", log), "a", 6)
+		c.asks(peer.PutLocal{Side: peer.Target, ID: "base", Rev: "0-1", Body: []byte(body)})
+	}
+	looks := func(id string, found bool) func(*talk) {
+		return func(c *talk) { begins(c); c.does(find(id), peer.RevFound{Found: found}); writes(c) }
+	}
+	check(t, []conversation{
+		{"looked for", spec.Replication{}, looks("z", true), legal},
+		{"not looked for", spec.Replication{}, func(c *talk) { begins(c); writes(c) }, Covering},
+		{"gone", spec.Replication{}, looks("z", false), Covering},
+		{"another change", spec.Replication{}, looks("a", true), Covering},
+	})
+}
+
 // TestOthersLogs: a run may write its log over three of other runs.
 func TestOthersLogs(t *testing.T) {
 	over := func(n int) func(*talk) {
