@@ -102,9 +102,9 @@ func (f *feed) takeRows(got peer.Changes) {
 		n := min(len(rows), f.plan.BatchSize)
 		f.work.queueBatch(rows[:n], rows[n-1].Seq)
 		f.since = rows[n-1].Seq
+		f.sides[peer.Source].tells(f.since)
 		rows = rows[n:]
 	}
-	f.sides[peer.Source].tells(f.since)
 }
 
 // onChanges takes the end of an answer. Its last_seq may lie behind the last row, where a filter left rows

@@ -379,6 +379,33 @@ func TestMadeAgainBeforeLook(t *testing.T) {
 	w.wantEnd(Crashed, "checkpoint_commit_failure: the source database has fewer changes")
 }
 
+// TestBeginsAhead: where the run begins is what a log says, and no word of the source: one whose numbers are behind it
+// has no fewer changes than before.
+func TestBeginsAhead(t *testing.T) {
+	w := newWorld(t)
+	w.numbers()
+	w.fill(3)
+	w.begin()
+	w.wantEnd(Completed, "")
+	w.plan.Continuous = true
+	w.reply = func(c Call) *peer.Reply {
+		switch op := c.Op.(type) {
+		case peer.ReadChanges:
+			return &peer.Reply{Result: peer.Changes{End: true, LastSeq: "1"}}
+		case peer.Open:
+			if op.Side == peer.Source {
+				return &peer.Reply{Result: peer.Opened{UpdateSeq: "1", InstanceStartTime: w.dbs[op.Side].start}}
+			}
+		}
+		return nil
+	}
+	opened := w.count("open")
+	w.begin()
+	if w.until(2 * leastLook); w.end != nil || w.count("open") < opened+4 {
+		t.Errorf("opened %d times, ended with %v", w.count("open")-opened, w.end)
+	}
+}
+
 // TestMadeAgainWritable: a source refuses the empty log, and is made again before the first checkpoint as one that
 // stores logs, and has the first document again. The checkpoint is of the database before, so the new one gets none of
 // it.
