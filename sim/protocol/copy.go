@@ -186,6 +186,7 @@ func (r copier) compares(f *flight, op peer.DiffRevs) error {
 		}
 		seen[d.ID] = true
 		for _, rev := range d.Revs {
+			r.twice[d.ID] = r.twice[d.ID] || r.list.revs[name{d.ID, rev}] // it may be the page's comparison
 			w := r.next(name{d.ID, rev}, func(w *want) bool { return w.stage == announced })
 			if w == nil {
 				return breach(Copying, "it compares %s of %q, of which the feed did not tell since", rev, d.ID)
