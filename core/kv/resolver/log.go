@@ -3,30 +3,25 @@ package resolver
 import (
 	"sort"
 
-	"couchrelay/core/kv/mix"
+	"couchrelay/core/kv/keymap"
 )
 
 // Log holds the write conflict spans of recent commits in the order of their versions. The zero value
 // is empty.
-//
-// Most reads and writes are of single keys, so these are found by a table of hashes. Two keys with one hash
-// count as one, which costs a needless retry for one pair in 2^64.
 type Log struct {
-	all    history          // every write
-	ranges history          // those of more than one key
-	latest map[uint64]int64 // the last version that wrote the single key with this hash
-	gone   int64            // the last version whose writes were forgotten
+	all    history           // every write
+	ranges history           // those of more than one key
+	latest keymap.Map[int64] // the last version that wrote each single key
+	gone   int64             // the last version whose writes were forgotten
+	looks  int               // at how many writes Conflicts looked so far for the sake of ranges that were read
 }
 
 // Record adds the writes of the commit at version. Versions never decrease from call to call.
 func (l *Log) Record(version int64, spans []Span) {
-	if l.latest == nil {
-		l.latest = map[uint64]int64{}
-	}
 	for _, s := range spans {
 		l.all.add(version, s)
 		if s.End == nil {
-			l.latest[hash(s.Begin)] = version
+			l.latest.Put(s.Begin, version)
 		} else {
 			l.ranges.add(version, s)
 		}
@@ -34,18 +29,41 @@ func (l *Log) Record(version int64, spans []Span) {
 }
 
 // Conflicts reports whether a commit after readVersion wrote in one of reads, which are as Normalize leaves them.
-// It takes one step for every single key that was read, and a binary search among the reads for every later
-// write if one of both is a range: two bulk writes at once read thousands of ranges and write thousands of keys.
+// It looks up every single key that was read, and for every range the keys in it that were written lately: thousands
+// of commits that read at once would otherwise look at all that those before them wrote. If there are more such keys
+// than later writes, it takes a binary search among the reads for each of these, as for every later write of a range:
+// two bulk writes at once read thousands of ranges and write thousands of keys.
 func (l *Log) Conflicts(readVersion int64, reads []Span) bool {
 	var ranges []Span
 	for _, r := range reads {
 		if r.End != nil {
 			ranges = append(ranges, r)
-		} else if v, written := l.latest[hash(r.Begin)]; written && v > readVersion {
+		} else if v := l.latest.Get(r.Begin); v != nil && *v > readVersion {
 			return true
 		}
 	}
-	return meet(l.ranges.since(readVersion), reads) || meet(l.all.since(readVersion), ranges)
+	return meet(l.ranges.since(readVersion), reads) || l.within(ranges, readVersion)
+}
+
+// within reports whether a single key in one of ranges was written after readVersion.
+func (l *Log) within(ranges []Span, readVersion int64) bool {
+	later := l.all.since(readVersion)
+	left := len(later)
+	for _, r := range ranges {
+		for c := l.latest.Seek(r.Begin); ; c.Next() {
+			if left--; left < 0 {
+				l.looks += len(later)
+				return meet(later, ranges)
+			}
+			if !c.Valid() || r.before(c.Key()) {
+				break
+			}
+			if l.looks++; *c.Value() > readVersion {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // meet reports whether one of writes overlaps with one of spans, which are in order and disjoint: only the first
@@ -75,8 +93,8 @@ func (l *Log) Forget(version int64) {
 	for _, w := range l.all.drop(version) {
 		l.gone = w.version
 		if w.span.End == nil {
-			if h := hash(w.span.Begin); l.latest[h] <= version {
-				delete(l.latest, h)
+			if v := l.latest.Get(w.span.Begin); v != nil && *v <= version {
+				l.latest.Delete(w.span.Begin)
 			}
 		}
 	}
@@ -129,5 +147,3 @@ func (h *history) after(version int64) int {
 	rest := h.writes[lo:min(len(h.writes), lo+step)]
 	return lo + sort.Search(len(rest), func(i int) bool { return rest[i].version > version })
 }
-
-func hash(key []byte) uint64 { return mix.Bytes(0, key) }

@@ -159,14 +159,48 @@ func TestBulk(t *testing.T) {
 	t.Errorf("1,000 ranges and writes take %v, 16,000 take %v", small, large)
 }
 
+// TestManyAtOnce: a thousand jobs end at once, each in a transaction that reads its own rows and the head of a queue.
+// None looks at what the others wrote in rows of their own, and all find out who wrote in those they read.
+func TestManyAtOnce(t *testing.T) {
+	var log Log
+	const jobs, each = 1000, 10
+	rows := func(job int) Span {
+		return Span{Begin: fmt.Appendf(nil, "jobs/%04d/", job), End: fmt.Appendf(nil, "jobs/%04d0", job)}
+	}
+	for job := range jobs {
+		head := Span{Begin: []byte("queue/"), End: []byte("queue/0")}
+		if log.Conflicts(0, []Span{rows(job), head}) {
+			t.Fatalf("job %d conflicts with others", job)
+		}
+		var writes []Span
+		for i := range each {
+			writes = append(writes, Span{Begin: fmt.Appendf(nil, "jobs/%04d/%d", job, i)})
+		}
+		log.Record(int64(job+1), writes)
+	}
+	if log.looks > 2*jobs {
+		t.Errorf("%d jobs of %d writes each looked at %d writes of others", jobs, each, log.looks)
+	}
+	for _, job := range []int{0, 1, 500, jobs - 1} {
+		if !log.Conflicts(int64(job), []Span{rows(job)}) || log.Conflicts(int64(job+1), []Span{rows(job)}) {
+			t.Errorf("who reads the rows of job %d does not conflict with it alone", job)
+		}
+	}
+	log.looks = 0
+	all := []Span{{Begin: []byte("jobs/"), End: []byte("jobs0")}}
+	if log.Conflicts(jobs, all) || !log.Conflicts(jobs-1, all) || log.looks > 3*each {
+		t.Errorf("who reads the rows of all jobs looks at %d writes, though %d are new", log.looks, each)
+	}
+}
+
 func TestForgetBoundsMemory(t *testing.T) {
 	var log Log
 	for v := range int64(1_000_000) {
 		log.Record(v, []Span{{Begin: binary.AppendVarint(nil, v)}})
 		log.Forget(v - 100)
 	}
-	if n := cap(log.all.writes); n > 8192 || len(log.latest) > 101 {
-		t.Errorf("room for %d writes, %d hashes kept for a window of 100", n, len(log.latest))
+	if n := cap(log.all.writes); n > 8192 || log.latest.Len() > 101 {
+		t.Errorf("room for %d writes, %d keys kept for a window of 100", n, log.latest.Len())
 	}
 }
 
