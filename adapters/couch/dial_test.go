@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,16 +75,16 @@ func TestSilentHandshake(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inRig(t, nil, nil, func(r *rig) {
-				closed := false
+				var closed atomic.Bool
 				defer r.net.accepts("proxy.test:1080", func(conn net.Conn) {
 					_, _ = io.Copy(io.Discard, conn)
-					closed = true
+					closed.Store(true)
 				})()
 				if f := r.do(peer.Open{}).Failure; f == nil {
 					t.Error("no failure")
 				}
 				time.Sleep(2 * dialTimeout)
-				if !closed {
+				if !closed.Load() {
 					t.Error("the connection is still open")
 				}
 			}, func(rep *spec.Replication) {
