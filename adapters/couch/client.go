@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"couchrelay/adapters/descriptors"
 	"couchrelay/core/instant"
 	"couchrelay/core/invariant"
 	"couchrelay/core/peer"
@@ -49,6 +50,8 @@ type Options struct {
 	// Dial opens connections instead of a net.Dialer, for tests. It has to keep a time limit of its own, and no
 	// address is compared with Reach.
 	Dial dialFunc
+	// Files are the descriptors that connections take; without it there is no bound.
+	Files *descriptors.Budget
 	// Secrets finds what endpoints name instead of a password or a header's value.
 	Secrets Secrets
 	// Auth says how endpoints with a user authenticate it; without plugins by basic authentication.

@@ -3,6 +3,7 @@ package couch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"couchrelay/adapters/descriptors"
 	"couchrelay/core/reach"
 	"couchrelay/core/spec"
 )
@@ -21,25 +23,36 @@ import (
 // proxy have a deadline until their first request; see carry.
 func (c *Client) dialer(r route) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		files := c.options.Files
+		if !files.Job() {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: errNoFiles}
+		}
 		raw, err := c.connect(ctx, r.policy, network, address)
+		files.Opened()
 		if err != nil {
+			files.Give()
 			return nil, err
 		}
+		made := &conn{Conn: raw, closed: make(chan struct{}), given: files.Give}
 		if tcp, ok := raw.(*net.TCPConn); ok {
 			if err := setOptions(tcp, r.socket); err != nil {
-				raw.Close()
+				made.Close()
 				return nil, err
 			}
 		}
 		if strings.HasPrefix(r.proxy, "socks") {
 			if err := raw.SetDeadline(time.Now().Add(dialTimeout)); err != nil {
-				raw.Close()
+				made.Close()
 				return nil, err
 			}
 		}
-		return &conn{Conn: raw, closed: make(chan struct{})}, nil
+		return made, nil
 	}
 }
+
+// errNoFiles is what the system says, too, where more than connections leave to others are open.
+var errNoFiles = fmt.Errorf("%w: the process may have %d, of which some are kept for the store and for clients",
+	syscall.EMFILE, descriptors.Limit())
 
 // connect opens a connection to a server or proxy, if the policy allows it by the name, and each address that is tried.
 func (c *Client) connect(ctx context.Context, p *reach.Policy, network, address string) (net.Conn, error) {
@@ -116,6 +129,8 @@ type conn struct {
 	net.Conn
 	once    sync.Once
 	closed  chan struct{}                   // closed once the connection is closed or about to be
+	ends    sync.Once                       // of given
+	given   func()                          // gives the connection's descriptor back
 	request atomic.Pointer[<-chan struct{}] // Done of the present request's context; nil before the first one
 }
 
@@ -162,6 +177,7 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 // Close closes the connection and frees blocked writers.
 func (c *conn) Close() error {
 	c.end()
+	defer c.ends.Do(c.given)
 	return c.Conn.Close()
 }
 

@@ -4,14 +4,17 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
+	"couchrelay/adapters/descriptors"
 	"couchrelay/core/peer"
 	"couchrelay/core/spec"
 )
@@ -160,4 +163,43 @@ func TestTLSBreaksOff(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestNoFiles: where connections would take the files of the store, none is opened, and one that is closed, or was not
+// opened, makes room for another.
+func TestNoFiles(t *testing.T) {
+	failure := error(nil)
+	c := New(Options{Files: descriptors.New(8), Dial: func(context.Context, string, string) (net.Conn, error) {
+		ours, _ := net.Pipe()
+		return ours, failure
+	}})
+	dial := func() (net.Conn, error) {
+		return c.dialer(route{policy: &everywhere})(t.Context(), "tcp", "source.test:80")
+	}
+	var open []net.Conn
+	full := func(most int) {
+		t.Helper()
+		for {
+			conn, err := dial()
+			op, is := errors.AsType[*net.OpError](err)
+			if is && op.Op == "dial" && op.Err == errNoFiles && len(open) == most {
+				return
+			}
+			if err != nil || len(open) > most {
+				t.Fatalf("%d connections: %v", len(open), err)
+			}
+			open = append(open, conn)
+		}
+	}
+	full(2)
+	_, _ = open[0].Close(), open[0].Close()
+	open = open[1:]
+	failure = syscall.ECONNREFUSED
+	for range 5 {
+		if _, err := dial(); !errors.Is(err, failure) {
+			t.Fatal(err)
+		}
+	}
+	failure = nil
+	full(2)
 }

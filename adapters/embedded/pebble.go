@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"couchrelay/adapters/descriptors"
 	"couchrelay/core/instant"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -36,7 +37,7 @@ func (db *Database) openPebble(o Options) error {
 		EventListener:              db.failure.listener(),
 		FormatMajorVersion:         pebble.FormatNewest,
 		MemTableSize:               16 << 20,
-		MaxOpenFiles:               500,
+		MaxOpenFiles:               descriptors.StoreFiles(descriptors.Limit()),
 		CompactionConcurrencyRange: func() (int, int) { return 1, 2 },
 	}
 	for i := range options.Levels {

@@ -8,12 +8,14 @@ import (
 
 	"couchrelay/adapters/certs"
 	"couchrelay/adapters/config"
+	"couchrelay/adapters/descriptors"
 	"couchrelay/core/reach"
 )
 
 // outside is what a service needs to connect to endpoints.
 type outside struct {
 	trust *certs.Source
+	files *descriptors.Budget
 	gates atomic.Pointer[gates] // of the configuration in force
 }
 

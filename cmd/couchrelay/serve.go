@@ -367,7 +367,7 @@ func serveAt(d doors, entry http.Handler, svc *service, logger *slog.Logger) (se
 	l := svc.started.Limits
 	s := servers{newServer(entry, l, logger),
 		newServer(door.Bounded(limits(svc), &svc.handlers.scrapes), l, logger)}
-	connections := door.NewConnections(limits(svc), logger)
+	connections := door.NewConnections(limits(svc), svc.outside.files, logger)
 	failed := make(chan error, 3)
 	go func() { failed <- s.all.Serve(connections.Listener(d.plain, true)) }()
 	if d.secure != nil {

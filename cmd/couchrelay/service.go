@@ -20,6 +20,7 @@ import (
 	"couchrelay/adapters/certs"
 	"couchrelay/adapters/config"
 	"couchrelay/adapters/couch"
+	"couchrelay/adapters/descriptors"
 	"couchrelay/adapters/embedded"
 	"couchrelay/adapters/eventlog"
 	"couchrelay/adapters/javascript"
@@ -114,6 +115,7 @@ func assemble(db store, c config.Config, name string, log *eventlog.Writer, logg
 	meter := metrics.New(version, time.Now())
 	s := &service{db: sealing(db, c, logger), name: name, roles: c.Roles, config: c,
 		telling: telling{log, logger, meter}, started: c, prepared: make(chan struct{}), layers: layers{files: c}}
+	s.outside.files = descriptors.New(descriptors.Limit())
 	s.db.counted = meter.Store(s.db.sealed)
 	s.entrance.audit = audit.New(logger)
 	if err := s.entrance.audit.Open(c.AuditFile); err != nil {

@@ -149,6 +149,7 @@ func (s *service) begin() {
 func clientOptions(s *service, broken func(*invariant.Broken)) couch.Options {
 	return couch.Options{
 		Version: version, Clock: clock.New(), TLS: s.outside.trust.Config, Broken: broken,
+		Files:          s.outside.files,
 		Secrets:        couch.Secrets{Directory: s.started.Secrets.Directory},
 		RequestTimeout: s.started.Client.RequestTimeout, IdleTimeout: s.started.Client.IdleTimeout,
 		Auth:      s.started.Client.Auth,

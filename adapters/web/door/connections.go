@@ -11,11 +11,13 @@ import (
 	"time"
 
 	"couchrelay/adapters/config"
+	"couchrelay/adapters/descriptors"
 )
 
 // Connections counts the connections of all listeners of a service. It is safe for concurrent use.
 type Connections struct {
 	limits  func() config.Limits
+	files   *descriptors.Budget
 	logger  *slog.Logger
 	refused chan struct{} // has a place for each connection that is being refused
 
@@ -27,9 +29,9 @@ type Connections struct {
 // maxRefused bounds the connections that are told at a time that there are too many. Others are just closed.
 const maxRefused = 100
 
-// NewConnections returns a count of connections. limits returns those in force.
-func NewConnections(limits func() config.Limits, logger *slog.Logger) *Connections {
-	return &Connections{limits: limits, logger: logger, refused: make(chan struct{}, maxRefused),
+// NewConnections returns a count of connections. limits returns those in force, files has the descriptors.
+func NewConnections(limits func() config.Limits, files *descriptors.Budget, logger *slog.Logger) *Connections {
+	return &Connections{limits: limits, files: files, logger: logger, refused: make(chan struct{}, maxRefused),
 		from: map[netip.Addr]int{}}
 }
 
@@ -68,8 +70,10 @@ func (c *Connections) admit(conn net.Conn, answers bool) net.Conn {
 		ip = network.Addr()
 	}
 	c.mu.Lock()
-	why := ""
+	why, taken := "", c.files.Client()
 	switch {
+	case !taken:
+		why = fmt.Sprintf("the process has too many open files: it may have %d (LimitNOFILE)", descriptors.Limit())
 	case c.total >= limits.Connections:
 		why = fmt.Sprintf("the service has %d connections already ([chttpd] max_connections)", c.total)
 	case c.from[ip] >= limits.PerAddress && !exempt:
@@ -83,19 +87,26 @@ func (c *Connections) admit(conn net.Conn, answers bool) net.Conn {
 		return &connection{Conn: conn, limits: c.limits, left: sync.OnceFunc(func() { c.leave(ip) })}
 	}
 	c.logger.Warn("connection_refused", "from", ip, "reason", why)
+	if !taken { // to answer, it would have to stay open
+		_ = conn.Close()
+		return nil
+	}
 	select {
 	case c.refused <- struct{}{}:
 		go func() {
 			defer func() { <-c.refused }()
+			defer c.files.Give()
 			refuse(conn, why, answers)
 		}()
 	default:
 		_ = conn.Close()
+		c.files.Give()
 	}
 	return nil
 }
 
 func (c *Connections) leave(ip netip.Addr) {
+	c.files.Give()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.total--

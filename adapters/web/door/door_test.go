@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"couchrelay/adapters/config"
+	"couchrelay/adapters/descriptors"
 	"couchrelay/adapters/web"
 )
 
@@ -82,7 +83,7 @@ func newRigBehind(t *testing.T, l net.Listener, connect func() (net.Conn, error)
 		defer r.mu.Unlock()
 		return r.limits
 	}
-	r.count = NewConnections(limits, slog.New(slog.DiscardHandler))
+	r.count = NewConnections(limits, nil, slog.New(slog.DiscardHandler))
 	server := &http.Server{Handler: Bounded(limits, http.HandlerFunc(r.serve)), MaxHeaderBytes: 1 << 20}
 	go func() { _ = server.Serve(r.count.Listener(l, true)) }()
 	t.Cleanup(func() { _ = server.Close() })
@@ -274,6 +275,43 @@ func TestConnections(t *testing.T) {
 	}
 	_ = second.Close()
 	r.wait(3)
+}
+
+// TestNoFiles: what would take the files of the store is closed at once, since an answer would keep it open; when one
+// has left there is room again. One that is refused for another reason gives its file back.
+func TestNoFiles(t *testing.T) {
+	r := newRig(t, func(*config.Limits) {})
+	r.count.files = descriptors.New(4)
+	const get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
+	first, second := r.dial(), r.dial()
+	for _, c := range []net.Conn{first, second} {
+		if status, _ := r.send(c, get); status != 200 {
+			t.Fatal(status)
+		}
+	}
+	if status, body := r.send(r.dial(), ""); status != 0 {
+		t.Errorf("a third connection of two is answered %d %s", status, body)
+	}
+	_ = first.Close()
+	r.wait(1)
+	r.mu.Lock()
+	r.limits.Connections = 1
+	r.mu.Unlock()
+	for range 3 {
+		refused := r.dial()
+		if status, body := r.send(refused, ""); status != 503 {
+			t.Errorf("%d %s", status, body)
+		}
+		_ = refused.Close()
+		for len(r.count.refused) > 0 {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	_ = second.Close()
+	r.wait(0)
+	if status, _ := r.send(r.dial(), get); status != 200 {
+		t.Errorf("no room again: %d", status)
+	}
 }
 
 // wait waits until as many connections are left.
