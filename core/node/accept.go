@@ -84,7 +84,7 @@ func (i *intake) useUp(h Held) bool {
 		return false
 	}
 	// Reached: a job that was taken cannot be read
-	i.batch, i.hungry = max(i.batch, h.Lock.Batch+1), true
+	i.batch = max(i.batch, h.Lock.Batch+1)
 	return true
 }
 

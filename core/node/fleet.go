@@ -40,7 +40,7 @@ func (n *Node) fleet() fleet {
 // it spared for others is its own by now.
 func (i *intake) regroup(waits bool, f fleet) {
 	moved := waits && !i.awaited.Covers(f.own())
-	own := i.spared.job != "" && (f.own().Has(i.spared.job) || !f.othersFree())
+	own := i.spared.job != "" && f.own().Has(i.spared.job)
 	i.hungry = i.hungry || moved || own
 }
 

@@ -112,7 +112,7 @@ func (n listing) onRead(e RunReadsRefused) {
 
 // try has a run try its refused documents if that was asked for since it was told last.
 func (n listing) try(r *run, asked instant.Time) {
-	if r.listed.tried != asked && r.state < stopping {
+	if r.listed.tried != asked {
 		// Reached: a run is told to try its refused documents
 		r.listed.tried = asked
 		n.emit(TellRun{Run: r.id, Event: replication.TryRefused{}})
