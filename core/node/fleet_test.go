@@ -142,32 +142,43 @@ func TestMoversThatStay(t *testing.T) {
 }
 
 // TestMoversLeave: in no fleet a job moves that is in the part of the node which gives it away: that node would
-// take the job back. And no node gets more jobs than it lacks.
+// take the job back. And no node gets more jobs than it lacks. One fleet in a hundred has a job of the former kind:
+// buckets go to other nodes than one would think where nodes are small, and share them.
 func TestMoversLeave(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		f := fleet{}
-		for i := range rapid.IntRange(2, 6).Draw(t, "nodes") {
-			slots := rapid.IntRange(1, 300).Draw(t, "slots")
-			running := rapid.IntRange(0, slots).Draw(t, "running")
-			f.loads = append(f.loads, schedule.Load{Name: fmt.Sprint("n", i), MaxJobs: slots, Running: running})
-		}
-		f.me = rapid.IntRange(0, len(f.loads)-1).Draw(t, "me")
-		f.parts = schedule.Parts(f.loads)
-		runs := make([]*run, f.loads[f.me].Running)
-		for i := range runs {
-			runs[i] = &run{held: Held{JobID: fmt.Sprint("job", i)}, continuous: true}
-		}
-		s := DefaultSettings()
-		s.MaxChurn = 1000
-		then, loads := f.even(), slices.Clone(f.loads)
-		for _, r := range f.movers(runs, s, instant.Time(0).Add(time.Hour)) {
-			if f.own().Has(r.held.JobID) {
-				t.Fatalf("%s moves", r.held.JobID)
-			}
-			to := then.owner(r.held.JobID)
-			if loads[to].Running++; loads[to].Running > then.loads[to].Running {
-				t.Fatalf("node %d gets more jobs than it lacks", to)
-			}
+		for range 20 {
+			testMoversLeave(t)
 		}
 	})
+}
+
+func testMoversLeave(t *rapid.T) {
+	f := fleet{}
+	for i := range rapid.IntRange(2, 12).Draw(t, "nodes") {
+		slots := rapid.IntRange(1, rapid.SampledFrom([]int{4, 300}).Draw(t, "size")).Draw(t, "slots")
+		running := slots * rapid.IntRange(0, 4).Draw(t, "quarters") / 4
+		f.loads = append(f.loads, schedule.Load{Name: fmt.Sprint("n", i), MaxJobs: slots, Running: running})
+	}
+	for i, l := range f.loads {
+		if l.Running > f.loads[f.me].Running {
+			f.me = i
+		}
+	}
+	f.parts = schedule.Parts(f.loads)
+	runs := make([]*run, f.loads[f.me].Running)
+	for i := range runs {
+		runs[i] = &run{held: Held{JobID: fmt.Sprint("job", i)}, continuous: true}
+	}
+	s := DefaultSettings()
+	s.MaxChurn = 1000
+	then, loads := f.even(), slices.Clone(f.loads)
+	for _, r := range f.movers(runs, s, instant.Time(0).Add(time.Hour)) {
+		if f.own().Has(r.held.JobID) {
+			t.Fatalf("%s moves", r.held.JobID)
+		}
+		to := then.owner(r.held.JobID)
+		if loads[to].Running++; loads[to].Running > then.loads[to].Running {
+			t.Fatalf("node %d gets more jobs than it lacks", to)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,8 +12,20 @@ import (
 	"couchrelay/core/schedule"
 )
 
-// TestLookAtManyJobs: a worker compares its list with its runs in a moment, since nothing else goes on meanwhile.
+// TestLookAtManyJobs: a worker compares its list with its runs in a moment, since nothing else goes on
+// meanwhile. It needs less time than it takes to look a fifth of the list up in the runs one by one, at least
+// once in ten times, as other programs may have the machine.
 func TestLookAtManyJobs(t *testing.T) {
+	for range 10 {
+		if took, most := lookAtMany(t); took < most || t.Failed() {
+			return
+		}
+	}
+	t.Error("it takes too long")
+}
+
+// lookAtMany compares a long list, and returns how long that took and how long it may take.
+func lookAtMany(t *testing.T) (took, most time.Duration) {
 	w := newWorld(t)
 	d := w.start("n", nil)
 	var list []jobs.Held
@@ -33,18 +46,28 @@ func TestLookAtManyJobs(t *testing.T) {
 	}
 	began := time.Now()
 	d.onOwned(&call{id: 1, sent: w.now + 1}, owned)
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("it took %v", took)
-	}
+	took = time.Since(began)
 	if len(d.runs) != 30_000 || !d.runs[7].gone || d.runs[8].gone || d.accepting {
 		t.Errorf("%d runs, resumes: %v", len(d.runs), d.accepting)
 	}
 	if d.runs[11].state != stopping || d.runs[12].state != going || d.runs[12].listed.tried != w.now {
 		t.Error("the runs do not obey")
 	}
+	began = time.Now()
+	found := 0
+	for _, h := range list[len(list)-len(list)/5:] {
+		if slices.ContainsFunc(d.runs, func(r *run) bool { return r.held.JobID == h.ID }) {
+			found++
+		}
+	}
+	if found != len(list)/5 {
+		t.Errorf("%d found", found)
+	}
+	return took, time.Since(began)
 }
 
-// TestLookAtManyAccounts: a node whose jobs are of many accounts looks at all of them, and no transaction takes long.
+// TestLookAtManyAccounts: a node whose jobs are of many accounts looks at all of them, and no transaction takes
+// long.
 func TestLookAtManyAccounts(t *testing.T) {
 	w := newWorld(t)
 	w.putMany(3, true)
