@@ -274,6 +274,39 @@ func TestPartsOfPage(t *testing.T) {
 	}
 }
 
+// TestBehindOfParts: however many of the changes that were read one transaction applies, what is stored says how many
+// follow.
+func TestBehindOfParts(t *testing.T) {
+	w := newWorld(t)
+	w.couch.counts = true
+	junk := strings.Repeat("x", 300_000) // so that few fit
+	for i := range 60 {
+		w.write(fmt.Sprint("d", i), other[:len(other)-1]+`,"junk":"`+junk+`"}`)
+	}
+	parts := 0
+	w.done = func(q follow.Request) bool {
+		if q, is := q.(follow.Apply); is {
+			job, follows := w.followed(), int64(0)
+			for _, d := range w.couch.docs { // order does not matter: they are counted
+				if job.Since.Before(w.couch.name(d.seq)) {
+					follows++
+				}
+			}
+			if job.Behind != follows {
+				t.Errorf("up to %s: behind %d, and %d follow", job.Since, job.Behind, follows)
+			}
+			if job.Since != q.Since {
+				parts++
+			}
+		}
+		return false
+	}
+	w.start()
+	if w.settle(10 * time.Second); parts < 3 {
+		t.Errorf("%d parts", parts)
+	}
+}
+
 // TestUnreadableMirror: while the mirror itself cannot be read, operators are told of that. No document is left out.
 func TestUnreadableMirror(t *testing.T) {
 	w := newWorld(t)
