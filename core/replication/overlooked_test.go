@@ -2,6 +2,7 @@ package replication
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -323,5 +324,44 @@ func TestUnnamedListOfAnotherReplication(t *testing.T) {
 		if w.wantEnd(Completed, ""); w.feedStart() != want {
 			t.Errorf("was %q: the run began at %s, want %s", was, w.feedStart(), want)
 		}
+	}
+}
+
+// TestListBoundsWhatIsListed: the target refuses a listed revision again. It counts once more if the pass began before
+// the store had heard that the revision is over: first it leaves the list then.
+func TestListBoundsWhatIsListed(t *testing.T) {
+	again := Finding{Refusal: peer.Refusal{ID: "d", Rev: "1-a", Status: 403}}
+	over := Finding{Refusal: peer.Refusal{ID: "d", Rev: "1-a"}, Over: true}
+	for _, queue := range [][]filed{nil, {{Finding: over}}} {
+		r := New(Plan{})
+		r.plan.OnRefusal, r.plan.BatchSize = spec.RetryRefused, 10
+		f := &r.refused
+		f.begin()
+		f.queue, f.listed, f.next = queue, int64(1-len(queue)), f.now
+		f.passWhenDue()
+		f.tried = map[peerRev]int{{"d", "1-a"}: 1}
+		if f.list(&batch{retries: true}, again); f.listed != 1 {
+			t.Errorf("of %d findings one is that it is over: %d are listed", len(f.queue), f.listed)
+		}
+	}
+}
+
+// TestAttemptsTellNothingOfRoom: a revision whose name is too long for the list is refused in a way that may pass. The
+// target has taken another document since it refused one that was listed, so the run goes on, also when it has tried
+// the listed one again in between.
+func TestAttemptsTellNothingOfRoom(t *testing.T) {
+	w := newWorld(t)
+	w.plan.OnRefusal, w.plan.Continuous = spec.RetryRefused, true
+	w.fill(1)
+	long := strings.Repeat("x", MaxListedName)
+	w.unreadable(peer.Failure{Side: peer.Target, Kind: peer.Status, Status: 400, Error: "bad_request"}, "doc0", long)
+	w.begin()
+	w.until(time.Second)
+	w.dbs[peer.Source].write("fine", "1-a")
+	w.until(5 * time.Minute)
+	attempts := w.list[peerRev{"doc0", "1-a"}].attempts
+	w.dbs[peer.Source].write(long, "1-a")
+	if w.until(time.Second); w.end != nil || attempts < 2 || w.run.Info().Refused <= int64(attempts) {
+		t.Errorf("after %d attempts: end %v, %+v", attempts, w.end, w.run.Info())
 	}
 }
