@@ -281,7 +281,9 @@ func TestConnections(t *testing.T) {
 // has left there is room again. One that is refused for another reason gives its file back.
 func TestNoFiles(t *testing.T) {
 	r := newRig(t, func(*config.Limits) {})
+	r.count.mu.Lock()
 	r.count.files = descriptors.New(4)
+	r.count.mu.Unlock()
 	const get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
 	first, second := r.dial(), r.dial()
 	for _, c := range []net.Conn{first, second} {
