@@ -342,3 +342,24 @@ func TestHas(t *testing.T) {
 		}
 	}
 }
+
+// TestAgreedBehindFullHistory: the checkpoint that both logs have stays also where others have written as many behind
+// it as a history takes: it may be the last of the history that the run begins with.
+func TestAgreedBehindFullHistory(t *testing.T) {
+	base := make([]Entry, MaxHistory)
+	for i := range base {
+		base[i].SessionID = fmt.Sprint("base", i)
+	}
+	last := base[MaxHistory-1].SessionID
+	trail := NewTrail(base)
+	for i := range 3 {
+		newest := Entry{SessionID: fmt.Sprint("own", i)}
+		got := trail.Add(newest, last)
+		if len(got) != MaxHistory || got[0] != newest || got[MaxHistory-1].SessionID != last {
+			t.Errorf("checkpoint %d: %d entries, from %v to %v", i, len(got), got[0], got[MaxHistory-1])
+		}
+		if got := trail.Add(newest, ""); got[MaxHistory-1].SessionID == last {
+			t.Errorf("checkpoint %d keeps the oldest one without need", i)
+		}
+	}
+}

@@ -39,7 +39,11 @@ func (t *Trail) Add(e Entry, agreed string) []Entry {
 	t.own, t.numbers = own, numbers
 	invariant.Check(len(own) <= maxOwn && (len(own) < 2 || numbers[1] == t.count-1), trailTidy, len(own), int(t.count))
 	all := slices.Concat(own, t.base)
-	return all[:min(len(all), MaxHistory)]
+	kept := all[:min(len(all), MaxHistory)]
+	if i := slices.IndexFunc(all, func(e Entry) bool { return e.SessionID == agreed }); agreed != "" && i >= len(kept) {
+		kept[len(kept)-1] = all[i]
+	}
+	return kept
 }
 
 // stays reports whether the log keeps checkpoint k: the one before always, and each while its age is within
