@@ -210,6 +210,11 @@ func pairToMove(t *testing.T) (couch, r *rig) {
 	couch, r = newRig(t), newRig(t)
 	couch.restartAs("0123456789abcdef")
 	r.restartAs("0123456789abcdef")
+	couch.await("its node", func() bool {
+		_, view := couch.call("GET", "_membership", "")
+		nodes, _ := view["cluster_nodes"].([]any)
+		return len(nodes) > 0
+	})
 	couch.fill(1)
 	couch.want(201, "PUT", "_replicator/steady", couch.body(`,"continuous":true`))
 	return couch, r
