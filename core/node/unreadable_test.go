@@ -1,0 +1,114 @@
+package node
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"couchrelay/core/kv"
+	"couchrelay/core/replication"
+)
+
+// TestUnreadableOfOwn: a demand, or a mark to stop, of one job of a node cannot be read. The node hears of cancels of
+// the others all the same, tells operators, and goes on with the run; when the worker is lost, the others come back.
+func TestUnreadableOfOwn(t *testing.T) {
+	for _, marked := range []bool{false, true} {
+		w := newWorld(t)
+		w.putMany(3, true)
+		n := w.start("n1", nil)
+		w.pass(time.Second)
+		odd, own := n.runOf("r000"), n.runs[0].held
+		w.do(func(tx kv.Tx) error {
+			key := w.s.Keys.Retry.Pack(own.JobID)
+			if marked {
+				key = w.s.Keys.Jobs.Owned.Pack(own.Lock.Worker, own.Lock.Batch, own.JobID)
+			}
+			tx.Set(key, []byte{0xff})
+			return nil
+		})
+		run := n.runOf("r001")
+		w.put("r001", `{"_deleted":true}`)
+		w.pass(10 * time.Second)
+		if !n.stopped[run] || n.stopped[odd] || !slices.Contains(n.notes, "job_unreadable") {
+			t.Errorf("marked %v: stopped %v; %v", marked, n.stopped, n.texts)
+		}
+		n.stopAll()
+		w.pass(10 * time.Minute)
+		n.paused = true
+		other := w.start("other", nil)
+		w.pass(10 * time.Minute)
+		if other.runOf("r002"); len(other.running) < 1 {
+			t.Errorf("marked %v: %d run; %v", marked, len(other.running), other.texts)
+		}
+	}
+}
+
+// TestUnreadableOfRun: the record of a job that runs cannot be read when its run ends. Operators are told which job it
+// is, others go on, and it is not taken for an outage of the store: a real one is told, and that it is over. The end is
+// asked for more and more seldom.
+func TestUnreadableOfRun(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(3, true)
+	n := w.start("n1", nil)
+	w.pass(time.Second)
+	key := w.rowOf("r000", 0)
+	was := w.damage(key, []byte{0xff})
+	asked := 0
+	n.hold = func(q Request) bool {
+		if _, ends := q.(Crash); ends {
+			asked++
+		}
+		return false
+	}
+	n.endRun(n.runOf("r000"), replication.Crashed)
+	w.pass(3 * time.Minute)
+	if asked > 50 {
+		t.Errorf("the end is asked for %d times in three minutes", asked)
+	}
+	if told := count(n.notes, "job_unreadable"); told < 1 || told > 8 || slices.Contains(n.notes, "store_error") {
+		t.Errorf("operators are told %d times: %v", told, n.texts)
+	}
+	w.down = true
+	w.pass(time.Second * 12)
+	w.down = false
+	w.pass(3 * time.Minute)
+	if !slices.Contains(n.notes, "store_error") || !slices.Contains(n.notes, "store_back") {
+		t.Errorf("an outage is told as %v", n.texts)
+	}
+	w.damage(key, was)
+	w.pass(10 * time.Minute)
+	if n.Running() != 3 {
+		t.Errorf("%d jobs run once all can be read; %v", n.Running(), n.texts)
+	}
+	w.audit()
+}
+
+// TestUnreadableOfDraining: a node that drains leaves, though a job that it ran cannot be read. The others go on
+// elsewhere, and so does this one once it can be read.
+func TestUnreadableOfDraining(t *testing.T) {
+	for _, part := range [][]any{nil, {0}} {
+		w := newWorld(t)
+		w.putMany(2, true)
+		n := w.start("n", nil)
+		w.pass(time.Minute)
+		key := w.rowOf("r000", part...)
+		was := w.damage(key, []byte{0xff})
+		n.step(Drain{})
+		n.stopAll()
+		w.pass(time.Minute)
+		if !n.exited || !slices.Contains(n.notes, "job_unreadable") {
+			t.Fatalf("%v: it stays with %d jobs: %v", part, n.Running(), n.texts)
+		}
+		other := w.start("other", nil)
+		w.pass(time.Minute)
+		if other.Running() != 1 {
+			t.Errorf("%v: of the rest %d run", part, other.Running())
+		}
+		w.damage(key, was)
+		w.pass(10 * time.Minute)
+		if other.Running() != 2 {
+			t.Errorf("%v: %d run once all can be read: %v", part, other.Running(), other.texts)
+		}
+		w.audit()
+	}
+}
