@@ -159,22 +159,16 @@ func (d *documents) checkLists() {
 		}
 	}
 	for _, of := range []bool{false, true} {
-		l := jobstore.Listing{Filter: jobstore.Filter{Documents: of}, Limit: 1 << 20}
-		for more := true; more; {
-			page, err := jobstore.Lists{Store: d.w.Store(), Reader: d.w.Present()}.Page(l)
-			if err != nil {
-				d.unreadable("list of jobs", err)
-				return
+		ids, err := d.listed(of)
+		if err != nil {
+			d.unreadable("list of jobs", err)
+			return
+		}
+		for _, id := range ids {
+			if hidden[id] {
+				d.Fail("S4j", "job %s of a database that was deleted is listed", id)
 			}
-			for _, j := range page.Jobs {
-				if hidden[j.ID] {
-					d.Fail("S4j", "job %s of a database that was deleted is listed", j.ID)
-				}
-				delete(shown, j.ID)
-			}
-			if more = page.Next != nil; more { // a page looks at so many rows without an index
-				l.At = *page.Next
-			}
+			delete(shown, id)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(shown)) {
@@ -185,6 +179,23 @@ func (d *documents) checkLists() {
 			d.Fail("S4j", "job %s of a database that was deleted is found", id)
 		}
 	}
+}
+
+// listed reads a list of jobs. It has several pages without an index, as a page looks at a bounded number of rows.
+func (d *documents) listed(documents bool) (ids []string, err error) {
+	l := jobstore.Listing{Filter: jobstore.Filter{Documents: documents}, Limit: 1 << 20}
+	for at := &l.At; at != nil; {
+		l.At = *at
+		page, err := jobstore.Lists{Store: d.w.Store(), Reader: d.w.Present()}.Page(l)
+		if err != nil {
+			return nil, err
+		}
+		for _, j := range page.Jobs {
+			ids = append(ids, j.ID)
+		}
+		at = page.Next
+	}
+	return ids, nil
 }
 
 // instances are those of the replicator databases that the store has.

@@ -105,11 +105,14 @@ func (t *triedAgain) ordered(f world.Ordered) {
 	}
 }
 
+// longestPause is that between attempts.
+const longestPause = 6 * time.Hour
+
 // pauseAfter is how long a revision is left alone after so many attempts.
 func pauseAfter(attempts int) time.Duration {
 	pause := time.Minute
 	for range attempts - 1 {
-		pause = min(2*pause, 6*time.Hour)
+		pause = min(2*pause, longestPause)
 	}
 	return pause
 }
@@ -177,9 +180,6 @@ const (
 	rowSlack  = 5 * time.Second
 )
 
-// unlimited is a number of attempts behind which the longest pause comes.
-const unlimited = 10
-
 // checkWaits is S72b.
 func (t *triedAgain) checkWaits() {
 	now, healed := t.w.Now(), t.w.End().Add(calm)
@@ -195,7 +195,7 @@ func (t *triedAgain) checkWaits() {
 		for name, row := range rows { // in any order: a run that is late fails whichever it is late with
 			due := max(row.Last.Add(pauseAfter(row.Attempts)*9/8), r.Began(), healed)
 			if lacked, lacks := r.lacked[name]; lacks { // the row does not tell of it
-				due = max(due, lacked.Add(pauseAfter(unlimited)*9/8))
+				due = max(due, lacked.Add(longestPause*9/8))
 			}
 			if row.triedUnder(rep.OnRefusal) && now > due.Add(slack) {
 				t.Fail("S72b", "%s has not tried %s again, which was refused %d times, last at %s",

@@ -337,9 +337,9 @@ func (r saver) putLog(op peer.PutLocal, reply peer.Reply) {
 func (r saver) logIsThere(on peer.Side, l log, rev string) {
 	at := &r.start.sides[on]
 	at.log, at.rev, at.own = l, rev, r.save.point.session
-	r.save.point.there[on], r.save.last = true, l.lone // that of a source has none
-	if l.session() != at.own {
-		r.save.last = nil // another run has gone on from the checkpoint, and may know the source by another change
+	r.save.point.there[on], r.save.last = true, nil
+	if l.session() == at.own { // else another run has gone on from it, and may know the source by another change
+		r.save.last = l.lone // a source's log has none
 	}
 	if on == peer.Source || r.start.alone {
 		r.whole()
