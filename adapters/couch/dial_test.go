@@ -69,7 +69,7 @@ func TestHandshakeBreaksOff(t *testing.T) {
 }
 
 // TestSilentHandshake: the connection to a proxy or server that says nothing in the handshake is closed, too, though
-// nobody waits for it any more. A connection through SOCKS lasts.
+// no request waits for it any more. The limit of the handshake does not end a connection through SOCKS that is in use.
 func TestSilentHandshake(t *testing.T) {
 	for name, c := range map[string]struct{ source, proxy string }{
 		"SOCKS":   {"http://source.test/db/", "socks5://proxy.test:1080"},

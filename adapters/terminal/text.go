@@ -88,7 +88,7 @@ func Wrap(text string, width int) (lines []string) {
 	return lines
 }
 
-// broken breaks a word into lines that are full, and what is left of it.
+// broken breaks a word that is wider than a line into full lines and the rest, which is no wider than one.
 func broken(word string, width int) (full []string, rest string) {
 	for {
 		head := Head(word, width)

@@ -147,8 +147,8 @@ func (l *Login) authenticate(s *settings, q *web.Request) (user web.User, err er
 	return web.User{}, nil
 }
 
-// errNamesake answers a user of the CouchDB that knows the users, or a token, with the name of an admin of the
-// configuration: who has that name owns what the admin has written.
+// errNamesake answers a login by the CouchDB that knows the users, or by a token, under the name of an admin of the
+// configuration: documents belong to names, so that user would own what the admin has written.
 var errNamesake = web.Unauthorized("The name is that of a server admin, and the role _admin is missing.")
 
 // errWrong answers a wrong name or a wrong password; which of them is not told.
