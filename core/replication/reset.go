@@ -48,7 +48,7 @@ func (o *opener) writeEmpty(on peer.Side, then func()) {
 		case !o.forgets(on) && f.Kind == peer.Status && !Transient(f) && !asksForLess(f),
 			on == peer.Source && refusesLog(f):
 			// Reached: a database refuses an empty log
-			if on == peer.Source && refusesLog(f) && !o.forgets(on) { // a checkpoint would replace nothing either
+			if on == peer.Source && refusesLog(f) && s.logRev == "" { // a checkpoint would replace nothing either
 				o.readOnly, o.commits.lone.counts = true, true
 			}
 			o.declined[on] = f

@@ -131,6 +131,26 @@ func TestResetOfOlderLogs(t *testing.T) {
 	}
 }
 
+// TestResetOfNumberedReadOnlySource: a source may only be read by now, and numbers its changes, so a reset cannot leave
+// a mark there. Its changes tell it from another one, whichever id its old log has.
+func TestResetOfNumberedReadOnlySource(t *testing.T) {
+	for _, age := range []func(*world){(*world).ageLogs, func(*world) {}} {
+		w, end := resetting(t, func(w *world) {
+			w.numbers()
+			age(w)
+			w.refuseLogs(403)
+		})
+		if end.Cause != Completed || !end.Info.SourceReadOnly || !end.Info.Reset || w.feedStart() != "0" {
+			t.Fatalf("%v from %s; %+v", end, w.feedStart(), end.Info)
+		}
+		w.plan.Reset, w.calls = false, nil
+		w.begin()
+		if w.wantEnd(Completed, ""); w.feedStart() == "0" {
+			t.Error("the reset left no checkpoint")
+		}
+	}
+}
+
 // TestOlderLogsWithoutCheckpoints: a run that is to write no checkpoints copies no log to the id of this version
 // either.
 func TestOlderLogsWithoutCheckpoints(t *testing.T) {

@@ -317,7 +317,7 @@ func (r opener) preparedLog(op peer.PutLocal, reply peer.Reply) {
 			s.log.mark = put.mark
 		}
 	case op.Side == peer.Source && refuses(f) && r.discards():
-		r.start.kept = true
+		r.start.kept, r.start.alone = true, r.start.alone || s.rev == ""
 	case op.Side == peer.Source && refuses(f):
 		r.start.alone = true
 	case (r.discards() || r.marks(s, op)) && f.Status == 409 && !s.again:
