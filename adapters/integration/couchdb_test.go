@@ -47,8 +47,11 @@ func TestCheckpointsOfCouchDB(t *testing.T) {
 			for n, servers := range [][2]string{{couch, relay.url}, {relay.url, couch}} {
 				write(t, source, true, object{"_id": fmt.Sprint("doc", n+1), "n": n})
 				first, then := replicate(servers[0]), replicate(servers[1])
-				if first["no_changes"] != nil || then["no_changes"] != true ||
-					then["session_id"] != first["session_id"] {
+				// The feed of the second may end later than that of the first did, behind rows that the filter hides.
+				continued := slices.ContainsFunc(then["history"].([]any), func(entry any) bool {
+					return entry.(object)["session_id"] == first["session_id"]
+				})
+				if first["no_changes"] != nil || then["no_changes"] != true || !continued {
 					t.Errorf("%v\nand then\n%v", first, then)
 				}
 			}
