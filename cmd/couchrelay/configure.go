@@ -102,20 +102,24 @@ func (s *service) ready() bool {
 	return s.loop != nil
 }
 
-// configure puts a new configuration in force, as far as it can change while the service runs.
+// configure puts a new configuration in force, as far as it can change while the service runs: first in the store,
+// which may not answer, or this process would go on with a half of it.
 func (s *service) configure(ctx context.Context, c config.Config) error {
 	if c.Roles != s.roles {
 		s.logger.Warn("roles_kept", "roles", s.roles, "configured", c.Roles, "detail",
 			"roles change at the next start")
 	}
-	if err := s.put(c); err != nil {
-		return err
-	}
 	if err := s.shareAll(ctx, c.Replicator.Sharing); err != nil {
 		return err
 	}
+	if err := followOthers(ctx, s, c); err != nil {
+		return err
+	}
+	if err := s.put(c); err != nil {
+		return err
+	}
 	s.forecast(ctx, c)
-	return followOthers(ctx, s, c)
+	return nil
 }
 
 // put puts a configuration in force in this process.
@@ -212,15 +216,19 @@ func (s *service) ReloadConfig(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, changeTime) // a store that is away must not keep others from changes
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	// A store that is away must not keep others from changes, and a client that leaves must not leave a half behind.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTime)
 	defer cancel()
 	if err := s.db.keeper.Reload(ctx); err != nil {
 		return err
 	}
-	s.layers = l
 	if err := s.configure(ctx, c); err != nil {
 		return err
 	}
+	s.layers = l
 	tellSkipped(s.logger, c)
 	s.logger.Info("reloaded", "local", l.local.Names())
 	return nil

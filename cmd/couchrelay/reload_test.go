@@ -58,6 +58,50 @@ func TestReloadWithoutStore(t *testing.T) {
 	}
 }
 
+// TestReloadIsWhole: a reload for which the store does not answer changes nothing in this process either, and one whose
+// client leaves when its transaction begins comes to its end.
+func TestReloadIsWhole(t *testing.T) {
+	t.Parallel()
+	r, s := &rig{t: t, log: &syncBuffer{}}, &leavingStore{}
+	open, prefix := newStore(t)
+	r.open, r.keyPrefix = func() store { s.store = open(); return s }, prefix
+	c := config.Default()
+	c.Secrets.Encrypt = false // so that nothing is asked before
+	r.start(c)
+	files := c.Clone()
+	files.Node.MaxJobs, files.Replicator.Sharing.Shares["user:a"] = 7, 9
+	r.svc.read = func() (layers, error) { return layers{files: files}, nil }
+	ctx, cancel := context.WithCancel(t.Context())
+	ctx = context.WithValue(ctx, leaving{}, cancel)
+	s.refuses = true
+	if err := r.svc.ReloadConfig(ctx); err == nil || inForce(r.svc).Node.MaxJobs != 500 {
+		t.Errorf("without the store: %v, %d", err, inForce(r.svc).Node.MaxJobs)
+	}
+	s.refuses = false
+	err := r.svc.ReloadConfig(ctx)
+	shares := r.svc.Config(t.Context())["replicator.shares"]["user:a"].Value
+	if err != nil || ctx.Err() == nil || inForce(r.svc).Node.MaxJobs != 7 || shares != "9" {
+		t.Errorf("a client that leaves: %v, %d, %s", err, inForce(r.svc).Node.MaxJobs, shares)
+	}
+}
+
+// leavingStore is a store that can refuse the transactions of a client, who leaves when one begins otherwise.
+type leavingStore struct {
+	store
+	refuses bool
+}
+
+func (s *leavingStore) Begin(ctx context.Context, o kv.Options) kv.Transaction {
+	leave, client := ctx.Value(leaving{}).(context.CancelFunc)
+	switch {
+	case client && s.refuses:
+		return newStillborn(errors.New("refused"))
+	case client:
+		leave()
+	}
+	return s.store.Begin(ctx, o)
+}
+
 // TestChangeWithoutStore: a request that changes what is not in the store needs no store, and one that would have to
 // change something there changes nothing without it.
 func TestChangeWithoutStore(t *testing.T) {
