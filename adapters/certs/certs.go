@@ -7,8 +7,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 
+	"couchrelay/adapters/durable"
 	"couchrelay/core/config"
 )
 
@@ -20,7 +20,7 @@ type Keys struct{ CA, Pair string }
 func Client(keys Keys, c config.TLS, problem func(server string, err error)) (*tls.Config, error) {
 	t := &tls.Config{InsecureSkipVerify: !c.Verify, ServerName: c.ServerName}
 	if c.CAFile != "" {
-		pem, err := os.ReadFile(c.CAFile)
+		pem, err := durable.ReadFile(c.CAFile)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", keys.CA, err)
 		}

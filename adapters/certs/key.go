@@ -15,19 +15,19 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"os"
 	"strings"
 
+	"couchrelay/adapters/durable"
 	"couchrelay/core/spec"
 )
 
 // readPair reads a certificate and its key, which may be encrypted.
 func readPair(certFile, keyFile string, password spec.Secret) (tls.Certificate, error) {
-	cert, err := os.ReadFile(certFile)
+	cert, err := durable.ReadFile(certFile)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	key, err := os.ReadFile(keyFile)
+	key, err := durable.ReadFile(keyFile)
 	if err != nil {
 		return tls.Certificate{}, err
 	}

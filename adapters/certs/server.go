@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"couchrelay/adapters/durable"
 	"couchrelay/core/spec"
 
 	"github.com/benbjohnson/clock"
@@ -51,7 +52,7 @@ func (l *Listening) Read() (*tls.Config, error) {
 	if !l.VerifyClients {
 		return t, nil
 	}
-	pem, err := os.ReadFile(l.CAFile)
+	pem, err := durable.ReadFile(l.CAFile)
 	if err != nil {
 		return nil, fmt.Errorf("[ssl] cacert_file: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -110,14 +111,19 @@ func TestServerReadsAgain(t *testing.T) {
 	}
 	wall.Add(time.Second)
 	shows("without the file", second)
-	for event, n := range map[string]int{"certificate_read": 1, "certificate": 2} {
+	if err := syscall.Mkfifo(l.CertFile, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wall.Add(time.Second)
+	shows("with a pipe", second)
+	for event, n := range map[string]int{"certificate_read": 1, "certificate": 3} {
 		if strings.Count(log.String(), "msg="+event+" ") != n {
 			t.Errorf("not %d of %s: %s", n, event, &log)
 		}
 	}
 	shown, err := x509.ParseCertificate(second.Certificate[0])
-	if expires := s.Expires(); err != nil || failed != 2 || !expires.Equal(shown.NotAfter) {
-		t.Errorf("it told of %d failures, and expires at %s; want 2 and %s, %v", failed, expires, shown.NotAfter, err)
+	if expires := s.Expires(); err != nil || failed != 3 || !expires.Equal(shown.NotAfter) {
+		t.Errorf("it told of %d failures, and expires at %s; want 3 and %s, %v", failed, expires, shown.NotAfter, err)
 	}
 	if err := s.Configure(Listening{CertFile: "none", KeyFile: "none"}); err == nil {
 		t.Error("took files that are not there")

@@ -37,7 +37,7 @@ const localHeader = "; Written by couchrelay: settings that were made by request
 
 // ReadLocal reads a local file. It returns nil for one that does not exist.
 func ReadLocal(path string) (Local, error) {
-	raw, err := os.ReadFile(path)
+	raw, err := durable.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 
 	"couchrelay/core/session"
 	"couchrelay/core/spec"
@@ -67,7 +68,7 @@ func variableOf(name string) string {
 }
 
 func readSecret(path string) (string, error) {
-	file, err := os.Open(path)
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer would keep it waiting
 	if err != nil {
 		return "", err
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"couchrelay/core/peer"
@@ -140,6 +141,9 @@ func TestLookup(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "directory"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	outside := filepath.Join(filepath.Dir(dir), "outside")
 	if err := os.WriteFile(outside, []byte("geheim"), 0o600); err != nil {
 		t.Fatal(err)
@@ -157,7 +161,8 @@ func TestLookup(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"two": "one line", "empty": "is empty", "nul": "control", "large": "65536", "directory": "is no file",
-		"../outside": "not the name", "..": "not the name", "": "not the name", "absent": "COUCHRELAY_SECRET_ABSENT",
+		"pipe": "is no file", "../outside": "not the name", "..": "not the name", "": "not the name",
+		"absent": "COUCHRELAY_SECRET_ABSENT",
 	} {
 		got, err := s.Lookup(name)
 		if err == nil || got != "" || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "geheim") {

@@ -1,4 +1,5 @@
-// Package durable replaces files so that a crash at any moment leaves either the old content or the new one.
+// Package durable replaces files so that a crash at any moment leaves either the old content or the new one, and reads
+// files without waiting for those that are pipes.
 package durable
 
 import (

@@ -212,4 +212,8 @@ func TestReloadOfAPipe(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), pipe+": is no regular file") {
 		t.Error(err)
 	}
+	_, err = (&serveCommand{LocalConfig: pipe, Store: t.TempDir()}).loadAgain()
+	if err == nil || !strings.Contains(err.Error(), "local configuration: "+pipe+" is a pipe") {
+		t.Error(err)
+	}
 }
