@@ -143,8 +143,8 @@ const Masked = "*****"
 
 // IsSecret reports whether the value of a key is never shown.
 func IsSecret(n Name) bool {
-	return n.Section == "admins" || n.Section == "jwt_keys" || n == Name{"chttpd_auth", "secret"} ||
-		n == Name{"ssl", "password"} || strings.HasPrefix(n.Section, followPrefix) && n.Key == "auth"
+	return n.Section == "admins" || n.Section == "jwt_keys" || n.Key == "password" ||
+		n == Name{"chttpd_auth", "secret"} || strings.HasPrefix(n.Section, followPrefix) && n.Key == "auth"
 }
 
 // Exists reports whether there is such a key; any account, admin and key of tokens may be one.

@@ -194,6 +194,17 @@ func TestAdminsChange(t *testing.T) {
 	}
 }
 
+// TestPasswordsAreNotTrimmed: a password with a space at its end is not kept as another one.
+func TestPasswordsAreNotTrimmed(t *testing.T) {
+	r := newRig(t)
+	for _, section := range []string{"replicator", "ssl", "tls%20a"} {
+		status, reason := r.setting("PUT", section+"/password", `"5ecret "`)
+		if status != 400 || !strings.Contains(reason, "password: must be") || strings.Contains(reason, "5ecret") {
+			t.Errorf("[%s]: %d %s", section, status, reason)
+		}
+	}
+}
+
 // TestChangesAreNotLost: changes at once, and reloads between them, lose none.
 func TestChangesAreNotLost(t *testing.T) {
 	r := newRig(t)
