@@ -1,6 +1,7 @@
 package top
 
 import (
+	"bytes"
 	"encoding/json"
 	"time"
 
@@ -133,7 +134,7 @@ func (t *tree) UnmarshalJSON(raw []byte) error {
 	if json.Unmarshal(raw, &parts) != nil {
 		return nil // of a leaf: its description and type
 	}
-	if value, leaf := parts["value"]; leaf {
+	if value, has := parts["value"]; has && bytes.HasPrefix(parts["type"], []byte{'"'}) { // no server of that name
 		_ = json.Unmarshal(value, &t.value)
 		return nil
 	}

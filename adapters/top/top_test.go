@@ -437,3 +437,13 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 }
+
+// TestServersOfAnyName: a server has its place in the statistics whatever its name is, one that leaves have too.
+func TestServersOfAnyName(t *testing.T) {
+	const leaf = `{"value":3,"type":"counter","desc":"d"}`
+	f, err := readFigures([]byte(`{"couchrelay":{"endpoint_requests_total":{"throttled":{"value":` + leaf + `,"type":` +
+		leaf + `,"db1":` + leaf + `}}}}`))
+	if err != nil || f.counters.Throttled != 9 {
+		t.Errorf("%v, %v", f.counters, err)
+	}
+}
