@@ -60,7 +60,8 @@ type Comparison struct {
 	Key     [16]byte // random
 	// Found is told of differences as they are found. An error from it ends the comparison.
 	Found func(Difference) error
-	// Progress is told of rows read, from several goroutines; it may be nil.
+	// Progress is told of rows read, from several goroutines, and of none when rows are read again: all that it is told
+	// of are as many as Counts has. It may be nil.
 	Progress func(side peer.Side, rows int)
 	// Repair copies what these documents, sorted by id, lack at the target. If it is nil nothing is repaired.
 	Repair func(ctx context.Context, ids []string) error
@@ -136,6 +137,7 @@ func (c *Comparison) readBoth(ctx context.Context, ways []*way, n *Counts) (*[bu
 					of[i].add(row)
 				}
 				read[i] += int64(len(rows))
+				w.progress(len(rows))
 				return nil
 			})
 			if errs[i] != nil {
@@ -159,14 +161,24 @@ func (c *Comparison) readBoth(ctx context.Context, ways []*way, n *Counts) (*[bu
 	return nil, nil
 }
 
+// progress tells of rows that are read for the first time.
+func (w *way) progress(rows int) {
+	if w.Progress != nil {
+		w.Progress(w.from, rows)
+	}
+}
+
 // look asks the target about all documents of the source in some parts, or in all if parts is nil.
 func (w *way) look(ctx context.Context, parts *[buckets]bool, n *Counts) error {
 	var batch []peer.DocRevs
 	since := cmp.Or(peer.Seq(w.rep.SinceSeq), peer.Zero)
 	err := w.rows(ctx, w.pair, since, func(rows []peer.Change) error {
+		first := 0
 		if parts == nil {
-			n.Source += int64(len(rows))
+			first = len(rows)
 		}
+		n.Source += int64(first)
+		w.progress(first)
 		for _, row := range rows {
 			if parts == nil || parts[bucket(w.Key, row.ID)] {
 				batch = append(batch, peer.DocRevs{ID: row.ID, Revs: row.Revs})
@@ -306,9 +318,6 @@ func (w *way) rows(ctx context.Context, pair *couch.Pair, since peer.Seq, take f
 		}
 		if err := take(got.Rows); err != nil {
 			return err
-		}
-		if w.Progress != nil {
-			w.Progress(w.from, len(got.Rows))
 		}
 		if got.LastSeq != "" {
 			since = got.LastSeq

@@ -105,9 +105,18 @@ func (r *rig) comparison() *Comparison {
 func (r *rig) run(c *Comparison) []string {
 	defer c.Client.Close()
 	r.found = nil
+	var read [2]atomic.Int64
+	observed := c.Progress == nil
+	if observed {
+		c.Progress = func(side peer.Side, rows int) { read[side].Add(int64(rows)) }
+	}
 	n, err := c.Run(context.Background())
 	if err != nil {
 		r.t.Fatal(err)
+	}
+	if observed && (read[0].Load() != n.Source || read[1].Load() != n.Target) {
+		r.t.Errorf("progress tells of %d and %d rows, and %d and %d are counted", read[0].Load(), read[1].Load(),
+			n.Source, n.Target)
 	}
 	told := int64(0)
 	for _, n := range n.Difference {
