@@ -28,13 +28,16 @@ func misused(err error) error { return statusError{err, badUsage} }
 // maxNodeName bounds the name of a node, which has its place in lists and URLs.
 const maxNodeName = 100
 
+// maxRecord bounds the size of a recording, in MB.
+const maxRecord = 1_000_000_000
+
 // Validate is kong's.
 func (s *serveCommand) Validate() error {
 	switch {
 	case len(s.Name) > maxNodeName || slices.ContainsFunc([]rune(s.Name), unicode.IsControl):
 		return fmt.Errorf("--name: must be 1 to %d characters, none of which is a control character", maxNodeName)
-	case s.RecordLimit < 0:
-		return fmt.Errorf("--record-limit %d: must not be negative", s.RecordLimit)
+	case s.RecordLimit < 0 || s.RecordLimit > maxRecord:
+		return fmt.Errorf("--record-limit %d: must be a whole number from 0 to %d", s.RecordLimit, maxRecord)
 	case s.Sandbox < 0 || s.Sandbox > 65535:
 		return fmt.Errorf("--sandbox %d: must be a whole number from 1 to 65535", s.Sandbox)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -28,7 +29,8 @@ func (demoCommand) Help() string {
 		"the end. Nothing is left behind." + examples("With more documents:", "couchrelay demo --docs 50000")
 }
 
-func (d *demoCommand) Run() error {
+func (d *demoCommand) Run(w *window) error {
+	out := &teller{to: w.to}
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	source, err := openSandbox(0, logger)
 	if err != nil {
@@ -40,8 +42,8 @@ func (d *demoCommand) Run() error {
 		return err
 	}
 	defer target.Close()
-	fmt.Printf("two servers in memory: source %s, target %s\n", source.url, target.url)
-	if err := d.fill(source.url + "orders"); err != nil {
+	out.tell("two servers in memory: source %s, target %s\n", source.url, target.url)
+	if err := d.fill(out, source.url+"orders"); err != nil {
 		return err
 	}
 	stop, service, err := demoService(logger)
@@ -49,27 +51,39 @@ func (d *demoCommand) Run() error {
 		return err
 	}
 	defer stop()
-	fmt.Printf("a service: %s\n\n", service)
+	out.tell("a service: %s\n\n", service)
 	began := time.Now()
 	doc := object{"source": source.url + "orders", "target": target.url + "orders", "create_target": true}
 	shown, err := json.Marshal(doc)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("PUT %s_replicator/demo\n  %s\n", service, shown)
+	out.tell("PUT %s_replicator/demo\n  %s\n", service, shown)
 	if err := request("PUT", service+"_replicator/demo", doc, nil); err != nil {
 		return err
 	}
-	if err := follow(service + "_scheduler/docs/_replicator/demo"); err != nil {
+	if err := follow(out, service+"_scheduler/docs/_replicator/demo"); err != nil {
 		return err
 	}
-	fmt.Printf("took %s\n\n", time.Since(began).Truncate(time.Millisecond))
+	out.tell("took %s\n\n", time.Since(began).Truncate(time.Millisecond))
 	same, err := compare.Databases(context.Background(), source.url+"orders", target.url+"orders")
 	if err != nil {
 		return err
 	}
-	fmt.Println("both sides hold the same", same)
-	return nil
+	out.tell("both sides hold the same %s\n", same)
+	return out.err
+}
+
+// teller writes lines until one cannot be written.
+type teller struct {
+	to  io.Writer
+	err error
+}
+
+func (t *teller) tell(format string, about ...any) {
+	if t.err == nil {
+		_, t.err = fmt.Fprintf(t.to, format, about...)
+	}
 }
 
 // demoService runs a service on a store in memory. The caller calls stop, which waits for its end.
@@ -100,7 +114,7 @@ func demoService(logger *slog.Logger) (stop func(), url string, err error) {
 }
 
 // follow prints the state of a replication until it is over.
-func follow(url string) error {
+func follow(out *teller, url string) error {
 	for last := ""; ; time.Sleep(200 * time.Millisecond) {
 		var view struct {
 			State string
@@ -118,7 +132,7 @@ func follow(url string) error {
 			line = "  " + view.State
 		}
 		if line != last {
-			fmt.Println(line)
+			out.tell("%s\n", line)
 			last = line
 		}
 		switch view.State {
@@ -132,7 +146,7 @@ func follow(url string) error {
 
 // fill creates a database with documents of every kind: plain ones, attachments, deletions, conflicts, design
 // documents, odd ids.
-func (d *demoCommand) fill(database string) error {
+func (d *demoCommand) fill(out *teller, database string) error {
 	if err := request("PUT", database, nil, nil); err != nil {
 		return err
 	}
@@ -172,7 +186,7 @@ func (d *demoCommand) fill(database string) error {
 	if err := writeAll(database, conflicts, false); err != nil {
 		return err
 	}
-	fmt.Printf("the source has %d documents: 100 with attachments, 100 with odd ids, 50 in conflict, "+
+	out.tell("the source has %d documents: 100 with attachments, 100 with odd ids, 50 in conflict, "+
 		"a design document; 50 are deleted\n", len(plain)+50)
 	return nil
 }
