@@ -123,7 +123,7 @@ type Config struct {
 	// Settling is how long the node takes no jobs after its start, unless it is Exclusive: of nodes that start
 	// together the first would take all jobs before it knows of the others. 0 or more.
 	Settling time.Duration
-	// Batches are DefaultBatches where they are not set.
+	// Batches are those of DefaultBatches where one is not set.
 	Batches Batches
 }
 
@@ -143,6 +143,13 @@ type Batches struct {
 	// Survey is the number of accounts in one Survey. They are read one after the other, in the five seconds of a
 	// transaction, also by a store that takes 50 ms for a read. A survey that never fits means that no run gives way.
 	Survey int
+}
+
+// completed has the bounds of production for those that are not set.
+func (b Batches) completed() Batches {
+	d := DefaultBatches()
+	return Batches{cmp.Or(b.Promote, d.Promote), cmp.Or(b.Expire, d.Expire), cmp.Or(b.Sweep, d.Sweep),
+		cmp.Or(b.Drop, d.Drop), cmp.Or(b.Survey, d.Survey)}
 }
 
 // DefaultBatches are those of production.
@@ -233,7 +240,7 @@ type timers struct {
 
 // New prepares a node.
 func New(cfg Config) *Node {
-	cfg.Batches = cmp.Or(cfg.Batches, DefaultBatches())
+	cfg.Batches = cfg.Batches.completed()
 	in := intake{hungry: true, promotes: cfg.Batches.Promote}
 	return &Node{cfg: cfg, name: cfg.Name, rng: prng.New(cfg.Seed), intake: in}
 }

@@ -107,7 +107,7 @@ func TestWindowOfLargeFleet(t *testing.T) {
 }
 
 // tens has nodes make ten jobs ready at once.
-var tens = Batches{Promote: 10, Expire: 10, Sweep: 10, Drop: 10, Survey: 10}
+var tens = Batches{Promote: 10}
 
 // TestManyDueAtOnce: jobs that are due at one moment run soon, though more of them are due than are made ready
 // at once.

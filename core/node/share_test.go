@@ -316,10 +316,7 @@ func TestSurveyAcrossPolicies(t *testing.T) {
 	w := newWorld(t)
 	w.putMany(1, true)
 	w.tenant("a/_replicator", 2, 1)
-	n := w.start("n1", func(c *Config) {
-		c.Batches = DefaultBatches()
-		c.Batches.Survey = 1
-	})
+	n := w.start("n1", func(c *Config) { c.Batches.Survey = 1 })
 	parts := 0
 	n.hold = func(q Request) bool {
 		if _, is := q.(Survey); is {
