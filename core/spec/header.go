@@ -46,6 +46,9 @@ func (p *parser) headers(side string, v ejson.Value) (headers []headerText) {
 			p.badRequest("parameter `%s.headers.%s` must be a string without control characters, or name a secret: "+
 				`{"secret": NAME}`, side, m.Name)
 		}
+		if strings.EqualFold(m.Name, "host") && strings.ContainsFunc(value, isNoHost) {
+			p.badRequest("parameter `%s.headers.%s` must be the name of a host, with a port or without", side, m.Name)
+		}
 		headers = append(headers, headerText{m.Name, value, secret})
 	}
 	checkSecretHeaders(p, side, headers)
@@ -88,6 +91,12 @@ func secretOf(p *parser, field string, v ejson.Value) (text, name string) {
 
 // tokenCharacters are the characters of header names, RFC 9110 section 5.6.2.
 const tokenCharacters = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+// hostCharacters are the ASCII characters that a header Host may have, RFC 9110 section 7.2.
+const hostCharacters = "!$%&'()*+,-.:;=[]_~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+// isNoHost reports whether no host has a character. Others than those of ASCII are sent in another spelling.
+func isNoHost(r rune) bool { return r < 0x80 && !strings.ContainsRune(hostCharacters, r) }
 
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 

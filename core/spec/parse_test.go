@@ -328,6 +328,8 @@ func TestRefusals(t *testing.T) {
 		{`"source":{"url":"http://a","headers":{"X":1}},"target":"http://t"`, "bad_request", "parameter `source.headers.X` must be a string"},
 		{`"source":{"url":"http://a","headers":{"X":"a\r\nY: b"}},"target":"http://t"`, "bad_request", "parameter `source.headers.X` must be a string without control"},
 		{`"source":{"url":"http://a","headers":{"X Y":"a"}},"target":"http://t"`, "bad_request", "parameter `source.headers` has a name that HTTP does not allow"},
+		{`"source":{"url":"http://a","headers":{"hOst":"a b"}},"target":"http://t"`, "bad_request",
+			"parameter `source.headers.hOst` must be the name of a host"},
 		{`"source":{"url":"http://a","headers":{"":"a"}},"target":"http://t"`, "bad_request", "parameter `source.headers` has a name"},
 		{`"source":{"url":"http://a","auth":null},"target":"http://t"`, "bad_request", "parameter `source.auth` must be an object"},
 		{`"source":{"url":"http://a","auth":{"basic":[]}},"target":"http://t"`, "bad_request", "parameter `source.auth.basic` must"},
