@@ -30,7 +30,8 @@ const (
 	maxMemory = 256 << 20              // bytes, by which the heap of the process may grow meanwhile
 	maxText   = 8 << 10                // bytes of a reason
 	maxCode   = 128 << 10              // bytes of a function: one that is nested takes a thousand times as much stack
-	maxStray  = 4                      // calls that still run
+	maxStray  = 4                      // calls that still run: while there are as many, none is made
+	maxCalls  = 16                     // calls at once, those that still run among them
 	maxCached = 256                    // compiled functions
 )
 
@@ -43,7 +44,8 @@ var prelude = goja.MustCompile("prelude", preludeText, true)
 type Engine struct {
 	mu       sync.Mutex
 	compiled map[[sha256.Size]byte]*goja.Program
-	stray    atomic.Int32 // calls that did not end in time, and still run
+	calls    chan struct{} // has a place for each call that runs
+	stray    atomic.Int32  // calls that did not end in time, and still run
 	maxTime  time.Duration
 }
 
@@ -51,7 +53,8 @@ var _ jobstore.Functions = (*Engine)(nil)
 
 // New returns an engine.
 func New() *Engine {
-	return &Engine{compiled: map[[sha256.Size]byte]*goja.Program{}, maxTime: maxTime}
+	return &Engine{compiled: map[[sha256.Size]byte]*goja.Program{}, calls: make(chan struct{}, maxCalls),
+		maxTime: maxTime}
 }
 
 // design is what is read of a design document.
@@ -124,13 +127,23 @@ func (e *Engine) compile(id, text string) (*goja.Program, *docs.Error) {
 }
 
 // bounded runs a call beside its caller, who waits for as long as a call may take and no longer: code of the
-// interpreter itself, such as a search by a regular expression, cannot be interrupted. Few calls may go on like that.
+// interpreter itself, such as a search by a regular expression, cannot be interrupted. Few calls may go on like that,
+// so few run at once: others wait for their turn, no longer than for a call.
 func (e *Engine) bounded(id string, limit time.Duration, call func(*machine) *docs.Error) *docs.Error {
 	if e.stray.Load() >= maxStray {
 		return failure("os_process_error", "too many functions did not end in time and still run; restart the service")
 	}
+	timer := time.NewTimer(limit + grace)
+	defer timer.Stop()
+	select {
+	case e.calls <- struct{}{}:
+		timer.Reset(limit + grace)
+	case <-timer.C:
+		return failure("os_process_error", "too many functions run at once")
+	}
 	m, done := newMachine(), make(chan *docs.Error, 1)
 	go func() {
+		defer func() { <-e.calls }()
 		defer func() {
 			if bug := recover(); bug != nil {
 				done <- failure("os_process_error", "the interpreter failed over the function of "+id)
@@ -140,8 +153,6 @@ func (e *Engine) bounded(id string, limit time.Duration, call func(*machine) *do
 	}()
 	stop := m.watch(id, limit)
 	defer stop()
-	timer := time.NewTimer(limit + grace)
-	defer timer.Stop()
 	select {
 	case refusal := <-done:
 		return refusal

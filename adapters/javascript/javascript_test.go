@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -197,6 +198,30 @@ func TestStray(t *testing.T) {
 	e.stray.Store(maxStray)
 	if got := told(e.Validate(asked(t, `function(n){}`, nil))); !strings.Contains(got, "still run") {
 		t.Error(got)
+	}
+}
+
+// TestStrayAtOnce: calls that cannot be interrupted are few also when many are made at once.
+func TestStrayAtOnce(t *testing.T) {
+	e, release := New(), make(chan struct{})
+	var running atomic.Int32
+	var all sync.WaitGroup
+	for range 5 * maxCalls {
+		all.Go(func() {
+			refusal := e.bounded("v", 50*time.Millisecond, func(*machine) *docs.Error {
+				running.Add(1)
+				<-release
+				return nil
+			})
+			if refusal == nil || refusal.Name != "os_process_error" {
+				t.Errorf("%v", refusal)
+			}
+		})
+	}
+	all.Wait()
+	close(release)
+	if n := running.Load(); n > maxCalls || n < maxStray {
+		t.Errorf("%d calls run at once", n)
 	}
 }
 
