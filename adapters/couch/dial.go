@@ -3,7 +3,6 @@ package couch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"strconv"
@@ -25,7 +24,7 @@ func (c *Client) dialer(r route) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		files := c.options.Files
 		if !files.Job() {
-			return nil, &net.OpError{Op: "dial", Net: network, Err: errNoFiles}
+			return nil, &net.OpError{Op: "dial", Net: network, Err: descriptors.ErrNone}
 		}
 		raw, err := c.connect(ctx, r.policy, network, address)
 		files.Opened()
@@ -49,10 +48,6 @@ func (c *Client) dialer(r route) dialFunc {
 		return made, nil
 	}
 }
-
-// errNoFiles is what the system says, too, where more than connections leave to others are open.
-var errNoFiles = fmt.Errorf("%w: the process may have %d, of which some are kept for the store and for clients",
-	syscall.EMFILE, descriptors.Limit())
 
 // connect opens a connection to a server or proxy, if the policy allows it by the name, and each address that is tried.
 func (c *Client) connect(ctx context.Context, p *reach.Policy, network, address string) (net.Conn, error) {

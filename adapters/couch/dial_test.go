@@ -182,7 +182,7 @@ func TestNoFiles(t *testing.T) {
 		for {
 			conn, err := dial()
 			op, is := errors.AsType[*net.OpError](err)
-			if is && op.Op == "dial" && op.Err == errNoFiles && len(open) == most {
+			if is && op.Op == "dial" && op.Err == descriptors.ErrNone && len(open) == most {
 				return
 			}
 			if err != nil || len(open) > most {

@@ -42,7 +42,8 @@ func newEntry(couchDB string, own *service) (http.Handler, error) {
 	}
 	both := front.New(front.Options{
 		CouchDB: couch, Service: door.CORS(cors, own), Node: own.NodeName, Logger: own.logger,
-		TLS: func() (*tls.Config, error) { return own.outside.trust.Config("") },
+		TLS:   func() (*tls.Config, error) { return own.outside.trust.Config("") },
+		Files: own.outside.files,
 	})
 	return bounded(both), nil
 }

@@ -140,7 +140,8 @@ func assemble(db store, c config.Config, name string, log *eventlog.Writer, logg
 	store := jobstore.New(tuple.Subspace(tuple.Pack(c.KeyPrefix)), c.Replicator)
 	s.login, err = login.New(login.Options{
 		DB: s.db, Users: store.Docs, Secret: store.Keys.Secret, Clock: clock.New(), Logger: logger,
-		TLS: func() (*tls.Config, error) { return s.outside.trust.Config("") },
+		TLS:   func() (*tls.Config, error) { return s.outside.trust.Config("") },
+		Files: s.outside.files,
 	}, c.Admins, c.Auth)
 	if err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"couchrelay/adapters/certs"
+	"couchrelay/adapters/descriptors"
 	"couchrelay/adapters/web"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/spec"
@@ -41,6 +42,8 @@ type Options struct {
 	Node func() string
 	// TLS returns how to connect if the URL is one of https. It is asked for each connection.
 	TLS func() (*tls.Config, error)
+	// Files has the descriptors of connections to the CouchDB: each client needs one of these, too. Nil has no bound.
+	Files *descriptors.Budget
 	// Logger tells of a CouchDB that does not answer.
 	Logger *slog.Logger
 }
@@ -73,8 +76,8 @@ func New(o Options) http.Handler {
 		ErrorLog:      slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
 		Transport: &http.Transport{
 			Proxy:          nil, // the environment's proxies are for the world outside
-			DialContext:    (&net.Dialer{Timeout: dialTimeout}).DialContext,
-			DialTLSContext: certs.Dial(f.TLS, dialTimeout), ExpectContinueTimeout: time.Second,
+			DialContext:    f.Files.Dial((&net.Dialer{Timeout: dialTimeout}).DialContext),
+			DialTLSContext: f.Files.Dial(certs.Dial(f.TLS, dialTimeout)), ExpectContinueTimeout: time.Second,
 			IdleConnTimeout: idleTimeout, MaxIdleConnsPerHost: maxIdle,
 			DisableCompression: true, // bodies pass as they are
 		},

@@ -13,9 +13,11 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"couchrelay/adapters/descriptors"
 	"couchrelay/adapters/web/couchdb"
 	"couchrelay/adapters/web/webtest"
 	"couchrelay/core/docs"
@@ -311,4 +313,37 @@ func TestDatabasesInfo(t *testing.T) {
 		}
 	}
 	s.Fails("POST /_dbs_info {}", 400, "bad_request", "`keys` member must exist.")
+}
+
+// TestDescriptors: connections to the CouchDB take descriptors, and leave some to the store and to clients.
+func TestDescriptors(t *testing.T) {
+	came, release := make(chan struct{}), make(chan struct{})
+	behind := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		came <- struct{}{}
+		<-release
+	}))
+	t.Cleanup(behind.Close)
+	u, err := ParseURL(behind.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := descriptors.New(16)
+	s := webtest.New(t, New(Options{CouchDB: u, Files: files, Logger: slog.New(slog.DiscardHandler)}))
+	var held sync.WaitGroup
+	for range 5 {
+		held.Go(func() { s.Ask("GET /db") })
+		<-came
+	}
+	if r := s.Ask("GET /db"); r.StatusCode != http.StatusBadGateway || !strings.Contains(read(t, r), "too many open") {
+		t.Errorf("without descriptors: %s", r.Status)
+	}
+	if !files.Client() {
+		t.Error("nothing is left to clients")
+	}
+	close(release)
+	held.Wait()
+	go func() { <-came }()
+	if r := s.Ask("GET /db"); r.StatusCode != http.StatusOK {
+		t.Errorf("afterwards: %s", r.Status)
+	}
 }

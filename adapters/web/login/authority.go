@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"couchrelay/adapters/certs"
+	"couchrelay/adapters/descriptors"
 	"couchrelay/adapters/web"
 	"couchrelay/core/kv"
 )
@@ -46,10 +47,11 @@ const (
 )
 
 // newClient returns what asks the CouchDB. Each connection with TLS is made by the settings of that moment.
-func newClient(settings func() (*tls.Config, error)) *http.Client {
-	t := &http.Transport{MaxIdleConnsPerHost: 20, IdleConnTimeout: time.Minute}
+func newClient(settings func() (*tls.Config, error), files *descriptors.Budget) *http.Client {
+	t := &http.Transport{MaxIdleConnsPerHost: 20, IdleConnTimeout: time.Minute,
+		DialContext: files.Dial((&net.Dialer{}).DialContext)}
 	if settings != nil {
-		t.DialTLSContext = certs.Dial(settings, connectTime)
+		t.DialTLSContext = files.Dial(certs.Dial(settings, connectTime))
 	}
 	return &http.Client{
 		Transport:     t,

@@ -323,7 +323,7 @@ func TestAuthorityWithNewCertificates(t *testing.T) {
 	couch.Config.ErrorLog = log.New(io.Discard, "", 0)
 	r := newRig(t, "couch_auth/url="+couch.URL)
 	trusted := &tls.Config{RootCAs: x509.NewCertPool()}
-	r.asked.client = newClient(func() (*tls.Config, error) { return trusted, nil })
+	r.asked.client = newClient(func() (*tls.Config, error) { return trusted, nil }, nil)
 	if got := r.ask("GET /who", "Authorization", basic("ann", "secret")); got.Code != 503 {
 		t.Errorf("with a certificate that is not trusted: %d %s", got.Code, got.Body)
 	}

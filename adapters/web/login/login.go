@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"couchrelay/adapters/config"
+	"couchrelay/adapters/descriptors"
 	"couchrelay/adapters/web"
 	"couchrelay/core/docs"
 	"couchrelay/core/kv"
@@ -35,6 +36,8 @@ type Options struct {
 	Logger *slog.Logger
 	// TLS returns the settings of a connection to the CouchDB that knows the users; nil stands for the system's.
 	TLS func() (*tls.Config, error)
+	// Files has the descriptors of these connections; nil has no bound.
+	Files *descriptors.Budget
 }
 
 // Login knows the users. Its methods may be called at the same time.
@@ -61,7 +64,7 @@ func New(o Options, admins map[string]string, auth config.Auth) (*Login, error) 
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	l := &Login{Options: o, known: newKnown(), slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)))}
-	l.asked.client = newClient(o.TLS)
+	l.asked.client = newClient(o.TLS, o.Files)
 	return l, l.Configure(admins, auth)
 }
 
