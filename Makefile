@@ -116,6 +116,7 @@ bench: ## rates and memory, as ratios against a baseline in the same run
 	$(GO) test -run '^$$' -bench 'BenchmarkVerify' -benchtime 2x ./adapters/verify
 	$(GO) test -run '^$$' -bench 'BenchmarkLists|BenchmarkAdds|BenchmarkSteps' -benchtime 20x ./adapters/embedded
 	$(GO) test -run '^$$' -bench 'BenchmarkScrape' -benchtime 100x ./adapters/web/relay -jobs 1000000
+	$(GO) test -run '^$$' -bench 'BenchmarkCrowd' -benchtime 20x ./core/node
 	$(GO) test -run '^$$' -bench 'BenchmarkBulk' -benchtime 100x ./core/kv/resolver
 	$(GO) test -run '^$$' -bench 'BenchmarkMetered' -benchtime 20x ./adapters/metrics
 	$(GO) test -run '^$$' -bench 'BenchmarkDeletion' -benchtime 1x ./adapters/embedded -jobs 100000

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -386,7 +387,7 @@ func TestLostLeaseForgetsRequests(t *testing.T) {
 	if !slices.Contains(n.notes, "lease_lost") {
 		t.Fatalf("%q", n.notes)
 	}
-	for _, c := range n.calls {
+	for _, c := range slices.AppendSeq(slices.Clone(n.waiting), maps.Values(n.flying)) {
 		if q, held := c.req.(HeldRequest); held {
 			t.Errorf("it goes on to ask for %s", q)
 		}

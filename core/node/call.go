@@ -21,12 +21,12 @@ const (
 type call struct {
 	req    Request
 	run    *run          // the run that asks, nil for the node itself
-	id     uint64        // of the present attempt; answers to earlier ones are ignored
-	flying bool          // an attempt waits for its answer; if not, the next one is due
-	sent   instant.Time  // when the present attempt was sent, by the steady clock; leases count from here
-	due    instant.Time  // when the next attempt is, by the steady clock; only while not flying
+	number uint64        // of this node's calls, from 1
+	id     uint64        // of the last attempt; answers to earlier ones are ignored
+	sent   instant.Time  // when that was sent, by the steady clock; leases count from here
+	due    instant.Time  // when the next attempt is, by the steady clock; only while it waits for that
 	pause  time.Duration // before the last repetition; it doubles up to maxPause, 0 before the first failure
-	odd    bool          // the present attempt could not read a job; the store is not down for that
+	failed bool          // it has failed, and not since a job could not be read: the store is not down for that
 }
 
 // ends reports whether the call stores the end of a run.
@@ -34,8 +34,12 @@ func (c *call) ends() bool { return c.run != nil && c.run.writing() }
 
 // requests are what the node has asked of the store.
 type requests struct {
-	calls  []*call // that wait for an answer or for their next attempt, oldest first
-	nextID uint64  // of the last Ask; every attempt has its own, so that an answer is matched to its attempt
+	flying   map[uint64]*call // those that wait for an answer, by the id of the attempt
+	waiting  agenda[*call]    // those that wait for their next attempt
+	own      []*call          // of both, those of the node itself, oldest first: there is one or so of a type
+	failed   int              // of both, those that have failed
+	nextID   uint64           // of the last Ask; every attempt has its own, so that an answer is matched to its attempt
+	nextCall uint64           // number of the last call
 	// failing is whether a request has failed, and not all that failed have got through since. An outage
 	// makes every kind of request fail, and is told once.
 	failing bool
@@ -53,55 +57,75 @@ func askOnce[T Request](n *Node, q T) {
 
 // asking reports whether a request of the type is in flight or waits for its next attempt.
 func asking[T Request](n *Node) bool {
-	for _, c := range n.calls {
-		if _, is := c.req.(T); is {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.own, func(c *call) bool { _, is := c.req.(T); return is })
 }
 
 func (n *Node) issue(c *call) *call {
-	n.calls = append(n.calls, c)
-	n.attempt(c)
+	n.attempt(n.made(c))
+	return c
+}
+
+// made gives a new call its number.
+func (q *requests) made(c *call) *call {
+	q.nextCall++
+	if c.number = q.nextCall; c.run == nil {
+		q.own = append(q.own, c)
+	}
 	return c
 }
 
 func (n *Node) attempt(c *call) {
 	n.nextID++
-	c.id, c.flying, c.sent = n.nextID, true, n.clock.Steady
+	c.id, c.sent = n.nextID, n.clock.Steady
+	n.flying[c.id] = c
 	if q, is := c.req.(renewed); is {
 		c.req = q.renew(n)
 	}
 	n.emit(Ask{ID: c.id, Request: c.req})
 }
 
+// wait has a call that is not in flight attempted after a pause.
+func (n *Node) wait(c *call, pause time.Duration) {
+	c.due = n.clock.Steady.Add(pause)
+	n.waiting.add(c)
+}
+
+// comesDue is when the next attempt of a call that waits is.
+func (c *call) comesDue() (at instant.Time, number uint64) { return c.due, c.number }
+
 func (n *Node) retryDue() {
-	for _, c := range n.calls {
-		if !c.flying && n.clock.Steady >= c.due {
-			n.attempt(c)
-		}
+	for _, c := range n.waiting.take(n.clock.Steady) {
+		n.attempt(c)
 	}
 }
 
-// dropCalls forgets requests. Their transactions may still commit.
-func (n *Node) dropCalls(match func(*call) bool) {
-	kept := n.calls[:0:0]
-	for _, c := range n.calls {
-		if !match(c) {
-			kept = append(kept, c)
-		}
+// drop forgets a request, nil for none. Its transaction may still commit.
+func (q *requests) drop(c *call) {
+	if c == nil {
+		return
 	}
-	n.calls = kept
+	delete(q.flying, c.id)
+	q.waiting.remove(c)
+	q.markFailed(c, false)
+	if c.run == nil {
+		q.own = slices.DeleteFunc(q.own, func(o *call) bool { return o == c })
+	}
+}
+
+// markFailed notes whether a call counts as failed.
+func (q *requests) markFailed(c *call, failed bool) {
+	if c.failed {
+		q.failed--
+	}
+	if c.failed = failed; failed {
+		q.failed++
+	}
 }
 
 // onDone finds the call that an answer belongs to. There is none if the call was dropped meanwhile.
 func (n *Node) onDone(e Done) {
-	for _, c := range n.calls {
-		if c.id == e.ID {
-			n.answered(c, e)
-			return
-		}
+	if c := n.flying[e.ID]; c != nil {
+		n.answered(c, e)
 	}
 }
 
@@ -118,10 +142,10 @@ func (n *Node) answered(c *call, e Done) {
 	}
 	if e.Fault == StoreDown {
 		told := slices.Contains(n.unreadable, e.Unreadable)
-		c.odd = told || passesOver(n, e)
+		odd := told || passesOver(n, e)
 		switch {
 		case told:
-		case c.odd:
+		case odd:
 			c.pause = 0
 		case !n.failing:
 			n.failing = true
@@ -131,11 +155,13 @@ func (n *Node) answered(c *call, e Done) {
 		if _, beat := c.req.(Beat); beat {
 			c.pause = min(c.pause, maxBeatPause)
 		}
-		c.flying, c.due = false, n.clock.Steady.Add(n.jitter(c.pause))
+		delete(n.flying, c.id)
+		n.markFailed(c, !odd)
+		n.wait(c, n.jitter(c.pause))
 		return
 	}
-	n.dropCalls(func(o *call) bool { return o == c })
-	if n.failing && !slices.ContainsFunc(n.calls, func(c *call) bool { return c.pause > 0 && !c.odd }) {
+	n.drop(c)
+	if n.failing && n.failed == 0 {
 		n.failing = false
 		n.note("store_back", "", "all requests that had failed have got through")
 	}

@@ -125,13 +125,15 @@ func (n *Node) loseLease(why string) {
 			n.charge(r)
 			r.kill(n)
 		}
+		n.drop(r.busy)
 	}
-	n.runs = nil
+	n.slots = slots{}
 	n.accepting = false
-	n.dropCalls(func(c *call) bool {
-		_, is := c.req.(leaseBound)
-		return is
-	})
+	for _, c := range slices.Clone(n.own) {
+		if _, is := c.req.(leaseBound); is {
+			n.drop(c)
+		}
+	}
 	n.timers.beat, n.timers.owned = instant.Never, instant.Never
 	if n.draining {
 		n.exit()
@@ -166,16 +168,10 @@ func (n *Node) onOwned(c *call, o Owned) {
 	}
 	n.seen = o.Calls
 	n.await(Await{Topic: WorkerCalls, Worker: n.worker, Seen: n.seen})
-	here := make(map[string]*run, len(n.runs))
-	for _, r := range n.runs {
-		if !r.gone {
-			here[r.held.JobID] = r
-		}
-	}
 	var missing []Held
 	holds := jobstore.HoldingOf(o.Holds)
 	for _, h := range o.Jobs {
-		if r := here[h.ID]; r != nil && r.held.Lock == h.Lock {
+		if r := n.ofJob(h.ID); r != nil && r.held.Lock == h.Lock {
 			if r.seen = c.id; h.Stop || r.onHold(holds) {
 				// Reached: a run is stopped because a user said so
 				n.stopRun(r)
@@ -184,7 +180,7 @@ func (n *Node) onOwned(c *call, o Owned) {
 			missing = append(missing, Held{JobID: h.ID, Lock: h.Lock})
 		}
 	}
-	for _, r := range n.runs {
+	for _, r := range slices.Clone(n.runs) {
 		// A job that came after the question was asked need not be in the answer. Neither need one whose
 		// end is being stored.
 		if r.accepted < c.sent && !r.writing() && r.seen != c.id {
@@ -193,7 +189,7 @@ func (n *Node) onOwned(c *call, o Owned) {
 		}
 	}
 	for _, asked := range o.Retries {
-		if r := here[asked.JobID]; r != nil {
+		if r := n.ofJob(asked.JobID); r != nil {
 			listing{n}.try(r, asked.At)
 		}
 	}
@@ -288,7 +284,7 @@ func (n *Node) onLeases(l Leases) {
 
 // expiring reports whether the jobs of a worker are being given back by this node.
 func (n *Node) expiring(worker string) bool {
-	return slices.ContainsFunc(n.calls, func(c *call) bool {
+	return slices.ContainsFunc(n.own, func(c *call) bool {
 		q, is := c.req.(Expire)
 		return is && q.Worker == worker
 	})

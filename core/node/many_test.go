@@ -31,7 +31,7 @@ func lookAtMany(t *testing.T) (took, most time.Duration) {
 	var list []jobs.Held
 	for i := range 30_000 {
 		h := Held{JobID: fmt.Sprintf("0123456789abcdef0123456789abcdef|%032d", i), Lock: jobs.Lock{Worker: d.worker, Batch: uint64(i / 50)}}
-		d.runs = append(d.runs, &run{id: uint64(i + 1), held: h, accepted: w.now, since: w.now, charged: w.now})
+		d.occupy(&run{id: uint64(i + 1), held: h, accepted: w.now, since: w.now, charged: w.now})
 		if i != 7 {
 			list = append(list, jobs.Held{ID: strings.Clone(h.JobID), Lock: h.Lock})
 		}
@@ -74,7 +74,7 @@ func TestLookAtManyAccounts(t *testing.T) {
 	d := w.start("n", func(c *Config) { c.MaxJobs = 3 + 900; c.MaxChurn = 1; c.Interval = time.Hour })
 	w.pass(10 * time.Second)
 	for i := range 900 {
-		d.runs = append(d.runs, &run{
+		d.occupy(&run{
 			id: uint64(100 + i), account: fmt.Sprintf("t%d/_replicator", i),
 			accepted: w.now, since: w.now, charged: w.now, grown: w.now,
 		})

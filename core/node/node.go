@@ -215,7 +215,7 @@ type Node struct {
 
 	intake
 
-	runs    []*run // one for each slot in use, in the order of their starts; at most one for a job
+	slots
 	nextRun uint64 // number of the last run; every run has its own
 	share   share
 
@@ -235,14 +235,14 @@ type timers struct {
 	rotate  instant.Time // a Survey of the queue and, with its answer, a rotation
 	charge  instant.Time // the next Charge, soon after the present interval ends by the wall clock
 	sweep   instant.Time
-	kill    instant.Time // the first deadline of the runs that are stopping
 }
 
 // New prepares a node.
 func New(cfg Config) *Node {
 	cfg.Batches = cfg.Batches.completed()
 	in := intake{hungry: true, promotes: cfg.Batches.Promote}
-	return &Node{cfg: cfg, name: cfg.Name, rng: prng.New(cfg.Seed), intake: in}
+	asked := requests{flying: map[uint64]*call{}}
+	return &Node{cfg: cfg, name: cfg.Name, rng: prng.New(cfg.Seed), requests: asked, intake: in}
 }
 
 // Step handles one event and returns what is to be done, in order. It also does what the time allows,
@@ -303,7 +303,6 @@ func (n *Node) begin() {
 	n.timers = timers{
 		beat: instant.Never, owned: instant.Never, scan: now, poll: now.Add(n.jitter(n.cfg.PollInterval)), promote: now,
 		rotate: now.Add(n.cfg.Interval), charge: now, sweep: now.Add(n.jitter(sweepInterval)),
-		kill: instant.Never,
 	}
 	n.join()
 }
@@ -336,12 +335,7 @@ func (n *Node) Deadline() instant.Time {
 			at = min(at, n.opens)
 		}
 	}
-	for _, c := range n.calls {
-		if !c.flying {
-			at = min(at, c.due)
-		}
-	}
-	return min(at, t.kill)
+	return min(at, n.waiting.next(), n.stopping.next())
 }
 
 func (n *Node) emit(e Effect) { n.out = append(n.out, e) }

@@ -149,7 +149,7 @@ func (q Sweep) answered(n *Node, c *call, e Done) {
 	if !e.Result.(Progressed).Done {
 		again := Sweep{Limit: q.Limit, Drop: 2 * q.Drop} // as many again
 		rest := jobstore.SweepPause(n.clock.Steady.Sub(c.sent))
-		n.calls = append(n.calls, &call{req: again, due: n.clock.Steady.Add(rest)})
+		n.wait(n.made(&call{req: again}), rest)
 	}
 }
 

@@ -118,15 +118,15 @@ func (d *driven) step(ev Event) {
 // and come all at once when it is back.
 func (d *driven) checkCalls() {
 	seen := map[string]bool{}
-	for _, c := range d.calls {
+	for _, c := range d.own {
 		what := fmt.Sprintf("%T", c.req)
 		if e, is := c.req.(Expire); is {
 			what += " " + e.Worker
 		}
-		if c.run == nil && seen[what] {
+		if seen[what] {
 			d.w.t.Fatalf("%s asks for two of %s", d.name, what)
 		}
-		seen[what] = c.run == nil
+		seen[what] = true
 	}
 }
 

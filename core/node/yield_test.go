@@ -90,8 +90,8 @@ func TestSlowStops(t *testing.T) {
 	n.stopRun(early)
 	w.now = w.now.Add(time.Second)
 	n.step(Wake{})
-	if n.stopRun(late); n.timers.kill > early.deadline {
-		t.Errorf("the node looks at %s for runs to kill, and one is due at %s", n.timers.kill, early.deadline)
+	if n.stopRun(late); n.stopping.next() > early.deadline {
+		t.Errorf("the node looks at %s for runs to kill, and one is due at %s", n.stopping.next(), early.deadline)
 	}
 	n.step(Wake{})
 	w.pass(early.deadline.Sub(w.now))
