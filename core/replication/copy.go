@@ -251,7 +251,8 @@ func (c *docCopy) keepListed() {
 		c.counted[rev] = false
 	}
 	c.refused.keeps = true
-	c.refused.passBy(maxRefusedPause)
+	c.refused.gone = cmp.Or(c.refused.gone, c.now)
+	c.refused.passBy(min(max(c.now.Sub(c.refused.gone), firstRefusedPause), maxRefusedPause))
 	c.over()
 }
 

@@ -167,18 +167,20 @@ func TestLeaveCountsOnce(t *testing.T) {
 	}
 }
 
-// TestListOfGoneIsTriedAgain: under on_refusal fail the source does not have a listed revision for some hours. A run
-// that goes on for longer brings it over.
+// TestListOfGoneIsTriedAgain: under on_refusal fail the source does not have a listed revision for a while. A run that
+// goes on brings it over soon once the source has it again. It asks a few times, however long that takes.
 func TestListOfGoneIsTriedAgain(t *testing.T) {
-	w := leftOut(t)
-	w.plan.OnRefusal, w.plan.Continuous, w.vanished = spec.FailRefused, true, true
-	w.begin()
-	w.until(time.Hour)
-	if w.vanished = false; !w.lists("doc3", "1-a") || w.end != nil {
-		t.Fatalf("listed %v, end %v", w.list, w.end)
-	}
-	if w.until(maxRefusedPause + maxRefusedPause/8); len(w.list) > 0 || !w.dbs[peer.Target].has("doc3", "1-a") {
-		t.Errorf("listed %v", w.list)
+	for away, most := range map[time.Duration]int{5 * time.Minute: 10, time.Hour: 18, 20 * time.Hour: 26} {
+		w := leftOut(t)
+		w.plan.OnRefusal, w.plan.Continuous, w.vanished = spec.FailRefused, true, true
+		w.begin()
+		asked := len(copiesOf(w, "doc3", away))
+		if w.vanished = false; !w.lists("doc3", "1-a") || w.end != nil || asked < 2 || asked > most {
+			t.Fatalf("after %s and %d questions: listed %v, end %v", away, asked, w.list, w.end)
+		}
+		if w.until(min(away, maxRefusedPause) * 5 / 4); len(w.list) > 0 || !w.dbs[peer.Target].has("doc3", "1-a") {
+			t.Errorf("%s after it came back, listed %v", away, w.list)
+		}
 	}
 }
 

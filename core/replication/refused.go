@@ -103,6 +103,7 @@ type standing struct {
 	// last checkpoint did.
 	keeps, unfinished bool
 	version           checkpoint.List // of the list in the store
+	gone              instant.Time    // when the run learned first that the source lacks what stays listed; 0 before
 }
 
 // peerRev names a revision of a document.

@@ -128,8 +128,10 @@ type attempts struct {
 	packed    packed
 	spent     spending
 	page      instant.Time // when it asked last for a page of the list of refused documents; kept by triedAgain
-	// lacked is when the source told the run last that it does not have a revision; kept by triedAgain.
+	// lacked is until when the run may leave alone what the source told it that it does not have, and gone when the
+	// source did so first; kept by triedAgain.
 	lacked   map[peers.Revision]instant.Time
+	gone     instant.Time
 	protocol conversation
 }
 

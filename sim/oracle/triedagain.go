@@ -134,21 +134,24 @@ func (t *triedAgain) stepped(s runStep) {
 	}
 }
 
-// lacks notes which revisions the source says that it does not have.
+// lacks notes which revisions the source says that it does not have, and until when the run may leave them alone: for
+// as long as it knows of any, at least a minute.
 func (t *triedAgain) lacks(s runStep) {
 	op, copies := s.asked.(peer.CopyDoc)
 	reply, is := s.ev.(replication.Reply)
 	if !copies || !is {
 		return
 	}
-	if s.lacked == nil {
-		s.lacked = map[peers.Revision]instant.Time{}
-	}
 	got, _ := reply.Result.(peer.Copied)
 	for _, rev := range got.Revs {
-		if rev.Missing {
-			s.lacked[peers.Revision{ID: op.ID, Rev: rev.Rev}] = t.w.Now()
+		if !rev.Missing {
+			continue
 		}
+		if s.lacked == nil {
+			s.lacked, s.gone = map[peers.Revision]instant.Time{}, t.w.Now()
+		}
+		pause := min(max(t.w.Now().Sub(s.gone), time.Minute), longestPause)
+		s.lacked[peers.Revision{ID: op.ID, Rev: rev.Rev}] = t.w.Now().Add(pause * 9 / 8)
 	}
 }
 
@@ -195,7 +198,7 @@ func (t *triedAgain) checkWaits() {
 		for name, row := range rows { // in any order: a run that is late fails whichever it is late with
 			due := max(row.Last.Add(pauseAfter(row.Attempts)*9/8), r.Began(), healed)
 			if lacked, lacks := r.lacked[name]; lacks { // the row does not tell of it
-				due = max(due, lacked.Add(longestPause*9/8))
+				due = max(due, lacked)
 			}
 			if row.triedUnder(rep.OnRefusal) && now > due.Add(slack) {
 				t.Fail("S72b", "%s has not tried %s again, which was refused %d times, last at %s",

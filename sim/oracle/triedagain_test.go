@@ -87,11 +87,14 @@ func TestNotTriedAgain(t *testing.T) {
 			r.see(world.Ticked{})
 		}
 	}
-	lacks := func(rests time.Duration) func(*rig) {
+	lacks := func(knows, rests time.Duration) func(*rig) {
 		return func(r *rig) {
 			waits(spec.FailRefused, 1, time.Minute)(r)
 			missing := peer.Copied{Revs: []peer.CopiedRev{{Rev: "1-a", Missing: true}}}
-			r.does(r.o.runs[0].Run, peer.CopyDoc{ID: "a", Revs: []string{"1-a"}}, missing)
+			copies := peer.CopyDoc{ID: "a", Revs: []string{"1-a"}}
+			r.does(r.o.runs[0].Run, copies, missing)
+			r.pass(knows)
+			r.does(r.o.runs[0].Run, copies, missing)
 			r.pass(rests)
 			r.see(world.Ticked{})
 		}
@@ -100,8 +103,10 @@ func TestNotTriedAgain(t *testing.T) {
 		{"a minute", waits(spec.RetryRefused, 1, time.Minute), ""},
 		{"four minutes", waits(spec.RetryRefused, 1, 4*time.Minute), "S72b"},
 		{"four minutes, after many attempts", waits(spec.RetryRefused, 5, 4*time.Minute), ""},
-		{"an hour, after the source lacked it", lacks(time.Hour), ""},
-		{"a day, after the source lacked it", lacks(24 * time.Hour), "S72b"},
+		{"three minutes, after the source lacked it", lacks(time.Second, 3*time.Minute), ""},
+		{"four minutes, after the source lacked it", lacks(time.Second, 4*time.Minute), "S72b"},
+		{"an hour, as the source lacks it for an hour", lacks(time.Hour, time.Hour), ""},
+		{"a day, as the source lacks it for a day", lacks(24*time.Hour, 24*time.Hour), "S72b"},
 		{"for ever under skip", waits(spec.SkipRefused, 1, time.Hour), ""},
 	})
 }
