@@ -45,6 +45,9 @@ func (q *Queue) AddFinished(tx kv.Tx, id string, data []byte) error {
 	return nil
 }
 
+// Rewrite replaces the data of a job that is over. The caller has read the job.
+func Rewrite(tx kv.Tx, q *Queue, id string, data []byte) { q.setData(tx, id, data) }
+
 // Resubmit queues an existing job by s: a pending one is moved, a running one is queued again when it
 // finishes, a finished one becomes pending. It reports whether there was such a job.
 func (q *Queue) Resubmit(tx kv.Tx, id string, s Schedule) (bool, error) {

@@ -243,7 +243,7 @@ func (w *writing) follow(id string, written []*content, now instant.Time) error 
 	rec := &Record{Database: db.Name, Instance: instancePrefix(db.Instance), DocID: id, User: userOf(c.body)}
 	if state := State(stateOf(c.body)); state.Terminal() {
 		if old != nil && old.State == state && db.Follows == "" {
-			return w.rejudge(jobID, c, wrote)
+			return w.rejudge(jobID, old, c, wrote)
 		}
 		return s.putTerminal(tx, jobID, rec, c, state, now)
 	}
@@ -304,11 +304,7 @@ func (s *Store) putTerminal(
 	if err := s.remove(tx, jobID); err != nil {
 		return err
 	}
-	if rep, err := c.replication(s.Config.Parse); err == nil {
-		rec.describe(rep)
-	} else {
-		rec.Source, rec.Target = spec.Addresses(c.body)
-	}
+	rec.title(c, s.Config.Parse)
 	if reason, ok := c.body.Get("_replication_state_reason"); ok && state == Failed {
 		rec.Error, rec.Reason = string(Failed), reason.Text
 	}
@@ -318,6 +314,16 @@ func (s *Store) putTerminal(
 	rec.State, rec.Created, rec.LastUpdated = state, now, now
 	marks{s.Keys, tx, jobID}.introduce(rec)
 	return s.Jobs.AddFinished(tx, jobID, rec.encode())
+}
+
+// title copies what monitoring shows of a document, which may ask for no valid replication.
+func (r *Record) title(c *content, config spec.Config) {
+	if rep, err := c.replication(config); err == nil {
+		r.describe(rep)
+	} else {
+		r.Source, r.Target = spec.Addresses(c.body)
+		r.SourceProxy, r.TargetProxy = "", ""
+	}
 }
 
 // putFailed stores a failed job for a document that asks for no valid replication, and says so in the

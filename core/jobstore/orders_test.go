@@ -2,6 +2,8 @@ package jobstore
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -122,4 +124,58 @@ func TestLongIDsBesideOthers(t *testing.T) {
 		t.Errorf("written are %+v", written[1:])
 	}
 	b.wantState(jobID("r"), Pending)
+}
+
+// TestEditOfFinished: a job that is over is listed by the servers, and under the user, that its edited document names,
+// and has no id of another replication. What the job did stays.
+func TestEditOfFinished(t *testing.T) {
+	for _, state := range []State{Completed, Failed} {
+		b := newBench(t)
+		b.put("r", `{"source":"http://old/a","target":"http://t/b"}`, admin)
+		w := b.accept()
+		if state == Completed {
+			b.complete(w)
+		} else {
+			b.end(w, func(h Owned) error { return h.Fail(crash.Trouble, Turn{}) })
+		}
+		old := b.record(jobID("r"))
+		for _, c := range []struct {
+			host, more string
+			same       bool
+		}{
+			{"old", `,"weight":7`, true}, {"new", `,"source_proxy":"http://p:1"`, false}, {"new", "", false},
+			{"wrong", `,"filter":5`, false},
+		} {
+			body := fmt.Sprintf(`{"source":"http://%s/a","target":"http://t/b","owner":"ann",
+				"_replication_state":"%s"%s}`, c.host, state, c.more)
+			if c.host == "wrong" {
+				b.replicated("r", "9-a", body, admin)
+			} else if refused := b.put("r", body, admin); refused != nil {
+				t.Fatal(refused)
+			}
+			rec := b.record(jobID("r"))
+			if rec.State != state || rec.Error != old.Error || rec.Created != old.Created ||
+				rec.Source != "http://"+c.host+"/a/" || (rec.SourceProxy != "") != strings.Contains(c.more, "proxy") {
+				t.Errorf("%s: the job is %+v, and was %+v", state, rec, old)
+			}
+			owner := get(b, func(tx kv.Tx) (string, error) { return b.s.JobOf(tx, old.RepID) })
+			if c.same != (rec.RepID == old.RepID) || !c.same && rec.RepID+rec.BaseID != "" || c.same != (owner != "") {
+				t.Errorf("%s: the job is replication %q, and was %q, of job %q", state, rec.RepID, old.RepID, owner)
+			}
+			count := func(f Filter) int {
+				f.Documents = true
+				page := get(b, func(tx kv.Tx) (Listed, error) {
+					return Lists{Store: b.s, Reader: tx}.Page(Listing{Filter: f, Limit: 5})
+				})
+				return len(page.Jobs)
+			}
+			got := []int{count(Filter{Server: c.host}), count(Filter{User: "ann"}), count(Filter{User: old.User})}
+			if found := b.findings(); !slices.Equal(got, []int{1, 1, 0}) || len(found) > 0 {
+				t.Errorf("%s, %s: listed %v; found %v", state, c.host, got, found)
+			}
+			if c.host != "old" && count(Filter{Server: "old"}) > 0 {
+				t.Errorf("%s, %s: listed by its old server", state, c.host)
+			}
+		}
+	}
 }

@@ -238,6 +238,7 @@ func (r *Record) describe(rep *spec.Replication) {
 	r.CheckpointInterval = rep.CheckpointInterval.Milliseconds()
 	r.Unknown = rep.Unknown
 	r.Weight = rep.Weight
+	r.SourceProxy, r.TargetProxy = "", ""
 	if rep.Source.Proxy != nil {
 		r.SourceProxy = rep.Source.Proxy.URL
 	}

@@ -1,8 +1,11 @@
 package jobstore
 
 import (
+	"bytes"
 	"slices"
 
+	"couchrelay/core/jobs"
+	"couchrelay/core/repid"
 	"couchrelay/core/spec"
 )
 
@@ -59,15 +62,21 @@ func sameWork(job, document *spec.Replication) bool {
 	return spec.Equal(job, &asked)
 }
 
-// rejudge has the replication of a job that is over, and stays so, be that of its edited document: an order may run it
-// again, and leaves what rights there were.
-func (w *writing) rejudge(jobID string, c *content, wrote bool) error {
+// rejudge has a job that is over, and stays so, be listed by what its edited document says, and the replication be that
+// of the document: an order may run it again, and leaves what rights there were. What the job did stays.
+func (w *writing) rejudge(jobID string, old *Record, c *content, wrote bool) error {
 	before, err := w.s.Spec(w.tx, jobID)
-	if err != nil || before == nil {
+	if err != nil {
 		return err
 	}
-	rep, err := c.replication(w.s.Config.Parse)
-	if err != nil {
+	rep, wrong := c.replication(w.s.Config.Parse)
+	if wrong != nil {
+		rep = nil
+	}
+	switch err := w.retitle(jobID, old, c, w.sameID(before, rep)); {
+	case err != nil || before == nil:
+		return err
+	case rep == nil:
 		w.s.clearSpec(w.tx, jobID) // an order cannot run it either
 		return nil
 	}
@@ -76,4 +85,29 @@ func (w *writing) rejudge(jobID string, c *content, wrote bool) error {
 	}
 	rep.DocID = before.DocID
 	return w.s.setSpec(w.tx, jobID, rep)
+}
+
+// sameID reports whether two replications have one id, whatever their filter functions are; nil is none.
+func (w *writing) sameID(a, b *spec.Replication) bool {
+	id := func(r *spec.Replication) string { return repid.New(w.s.Config.Server, r, "").String() }
+	return a != nil && b != nil && id(a) == id(b)
+}
+
+// retitle has a job that is over be listed by what its document says. The id is that of what it ran, so one that asks
+// for another replication now has none until that runs, as one that was written as over.
+func (w *writing) retitle(jobID string, old *Record, c *content, same bool) error {
+	rec := *old
+	rec.User = userOf(c.body)
+	rec.title(c, w.s.Config.Parse)
+	if !same {
+		if err := (lots{w.s, w.tx}).dropClaim(jobID, old); err != nil {
+			return err
+		}
+		rec.RepID, rec.BaseID = "", ""
+	}
+	if data := rec.encode(); !bytes.Equal(data, old.encode()) {
+		marks{w.s.Keys, w.tx, jobID}.change(true, old.standing(), rec.standing())
+		jobs.Rewrite(w.tx, w.s.Jobs, jobID, data)
+	}
+	return nil
 }

@@ -94,14 +94,23 @@ func (c *Commit) judgeRecord(ch *change) error {
 		return nil
 	case r.state != want:
 		return fmt.Errorf("its record is %s, and should be %s", r.state, want)
-	case !made && r.identity != was.identity:
+	case !made && r.identity != was.listed(r, last == rewrites):
 		return fmt.Errorf("it was %+v and is %+v", was.identity, r.identity)
-	case !made && r.repID != was.repID && !own:
+	case !made && r.repID != was.repID && !own && (last != rewrites || r.repID != ""):
 		return fmt.Errorf("it was replication %q and is %q", was.repID, r.repID)
 	case !made && c.Request != nil && (r.weight != was.weight || r.paused != was.paused || r.user != was.user):
 		return fmt.Errorf("what users said of it was %+v and is %+v", *was, *r)
 	}
 	return cmp.Or(c.judgeTimes(ch), c.judgeLot(ch))
+}
+
+// listed is the identity that the record after a transition has. An edit of a document that is over says anew what its
+// job is listed by.
+func (i identity) listed(r *record, anew bool) identity {
+	if anew {
+		i.Source, i.Target = r.Source, r.Target
+	}
+	return i
 }
 
 // stateAfter is the state of a record after a transition. That of a job whose worker vanished is put right by the

@@ -186,7 +186,8 @@ func (j *judgement) last() transition {
 	return j.job.path.last()
 }
 
-// stays judges the job of a document that goes on saying that it is over. Nothing of it changes but its replication.
+// stays judges the job of a document that goes on saying that it is over. Nothing of it changes but its replication
+// and what it is listed by.
 func (j *judgement) stays(sent content, wrong bool) error {
 	asksForOther := !reflect.DeepEqual(j.was.asks(j.m.Usual), sent.asks(j.m.Usual))
 	switch last := j.last(); {

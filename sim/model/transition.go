@@ -128,7 +128,7 @@ var rules = [transitions]rule{
 	}},
 	rewrites: {words: "write the replication of one that is over", from: is(finished), to: func(j, found job) job {
 		j.spec = found.spec
-		return j
+		return withData(j, found)
 	}},
 	labels: {words: "label as crashing", header: true, from: unlabeled, to: func(j, _ job) job {
 		j.label = "crashing:" + j.record.err

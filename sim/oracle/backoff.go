@@ -75,11 +75,11 @@ func (b *backoffs) check(j jobChange) {
 // wait that only a clock which was more than a day ahead can have given may end at any time.
 func (b *backoffs) leavesEarly(j jobChange) bool {
 	due := j.before.header.Due
-	if j.Request == nil && j.after.record.History[0].Type == "retried" {
+	if due == 0 || j.Request == nil && j.after.record.History[0].Type == "retried" {
 		return false
 	}
 	left := due.Sub(j.Wall)
-	return due > 0 && j.after.header.Due != due && left > 0 && left <= b.w.Config().Backoff.Max+clockError
+	return j.after.header.Due != due && left > 0 && left <= b.w.Config().Backoff.Max+clockError
 }
 
 // checkCrash looks at the count and the wait that follow a crash.

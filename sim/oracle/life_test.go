@@ -110,6 +110,13 @@ func TestLife(t *testing.T) {
 		{"another replication from the start", after(record, func(a *jobstore.Record) {
 			a.RepID = "another"
 		}), ""},
+		{"over, edited, with old numbers", func(r *rig) {
+			before := running
+			before.State, before.Stats.DocsRead = jobstore.Completed, 1
+			edited := before
+			edited.RepID = ""
+			r.change(nil, aJob(before), aJob(edited))
+		}, ""},
 		{"stopped with other numbers", after(requeue, func(a *jobstore.Record) {
 			a.Stats.DocsRead = 2
 		}), "S16e"},

@@ -27,7 +27,8 @@ var newJobSubject = subject{
 		{"S29a", "A new job tells of one event, that it was added, at the time when it was made."},
 		{"S29b", "The job of a document belongs to the user in whose name the document replicates, or to the " +
 			"operator who had it run again and became the owner of a document without one."},
-		{"S29c", "A new job tells the source, target, kind and checkpoint interval of its replication."},
+		{"S29c", "A new job, and one that is over as its edited document goes on saying, tells the source, target, " +
+			"kind and checkpoint interval of its replication."},
 	},
 	begin: func(c *chronicle) {
 		n := &newJobs{c, map[string]string{}, map[string]string{}}
@@ -40,6 +41,9 @@ var newJobSubject = subject{
 // turn.
 func (n *newJobs) changed(j jobChange) {
 	before, after := j.before, j.after
+	if before.header != nil && before.isOver() && after.header != nil && after.isOver() && after.spec != "" {
+		n.checkTold(j.id, after)
+	}
 	if after.header == nil || before.header != nil && after.record.Created == before.record.Created {
 		return
 	}
@@ -115,6 +119,12 @@ func (n *newJobs) checkNew(id string, s *shadow) {
 	if user := n.userOf(a); !a.Transient() && a.User != user && !(retried && a.User == world.Requester) {
 		n.Fail("S29b", "document %s/%s is of %s, and its job of %q", a.Database, a.DocID, user, a.User)
 	}
+	n.checkTold(id, s)
+}
+
+// checkTold is S29c.
+func (n *newJobs) checkTold(id string, s *shadow) {
+	a := s.record
 	var stored struct {
 		Replication struct {
 			Source, Target struct{ URL string }

@@ -18,7 +18,7 @@ type register struct {
 	dropped bool           // the database is gone, for ever
 	over    jobstore.State // how the job ended, as far as that is known
 	doc     meaning        // what the document asks for
-	job     meaning        // what the job does: that of a document that was over already does not follow it
+	job     meaning        // what the job does, or is listed by
 	// The job was made by a user who began to write between these two moments.
 	earliest, latest instant.Time
 	paused           sureness // by an order
@@ -92,6 +92,13 @@ func (s *register) perhapsAnew() sureness {
 	return s.paused
 }
 
+// listed has a job that is over be listed by what its document says by now, of which nothing pauses it any more.
+func (s *register) listed(as meaning, wrong bool) {
+	as.any = as.any || s.job.any || wrong
+	as.Paused = s.job.Paused
+	s.job = as
+}
+
 // goOn has a user ask for the same again, from whom the job is only if it was over.
 func (s *register) goOn(job meaning, at instant.Time) {
 	s.paused, s.job = s.perhapsAnew(), job
@@ -134,8 +141,9 @@ func (w *wrote) on(s register) (register, bool) {
 		return register{token: w.Token}, true
 	case state.Terminal() && s.there && s.over != "" && s.over != state:
 		return s, !w.sure
-	case state.Terminal() && s.there: // as the user read it, and the job stays as it is
+	case state.Terminal() && s.there: // as the user read it, and the job is listed by what the document says
 		s.over = state
+		s.listed(sent.meaning, w.Wrong)
 	case !s.there || s.over != "" || w.Wrong || !s.job.any && !s.job.same(sent.meaning):
 		latest := w.At
 		if w.Brought {

@@ -236,8 +236,13 @@ func TestStories(t *testing.T) {
 		{"over, written with its state", story(func(s *teller) {
 			s.writes(0, 1, "")
 			s.writes(1, 2, `,"target":"u"`+done)
-			s.shown(1, "completed")
+			s.shown(1, "completed", func(v *jobstore.View) { v.Target = "u" })
 		}), ""},
+		{"over, written with its state, and shown as before", story(func(s *teller) {
+			s.writes(0, 1, "")
+			s.writes(1, 2, `,"target":"u"`+done)
+			s.shown(1, "completed")
+		}), "S96a"},
 		{"failed, and tried again", story(func(s *teller) {
 			s.writes(0, 1, "")
 			s.shown(1, "failed")
