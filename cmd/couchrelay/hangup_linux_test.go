@@ -81,3 +81,38 @@ func TestHangupDuringStart(t *testing.T) {
 		}
 	})
 }
+
+// TestLogWithoutReader: the service goes on, and ends in order, though nobody reads its log and its output any more.
+func TestLogWithoutReader(t *testing.T) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := strconv.Itoa(freePort(t))
+	c := thisProgramWith("serve", "--store", filepath.Join(t.TempDir(), "store"), "--port", port)
+	c.Stdout, c.Stderr = write, write
+	err = c.Start()
+	_ = write.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Process.Kill() })
+	if err := read.Close(); err != nil {
+		t.Fatal(err)
+	}
+	answered := false
+	for end := time.Now().Add(time.Minute); !answered && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		q, err := http.NewRequest("PUT", "http://127.0.0.1:"+port+"/a%2F_replicator", nil) // a line of the audit
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer, err := http.DefaultClient.Do(q); err == nil {
+			answered = answer.StatusCode == http.StatusCreated || answered
+			_ = answer.Body.Close()
+		}
+	}
+	_ = c.Process.Signal(syscall.SIGTERM)
+	if err := c.Wait(); err != nil || !answered {
+		t.Errorf("answered: %t, %v", answered, err)
+	}
+}

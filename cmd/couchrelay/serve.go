@@ -57,6 +57,7 @@ func (s *serveCommand) Run() error {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP) // which would end the process until then
 	defer signal.Stop(hangups)
+	signal.Ignore(syscall.SIGPIPE) // a reader of the log that has ended must not end the service
 	layers, err := s.load()
 	if err != nil {
 		return err
