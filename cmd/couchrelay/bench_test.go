@@ -62,7 +62,7 @@ func must(b testing.TB, err error) {
 }
 
 func benchSandbox(b testing.TB) *sandbox {
-	s, err := openSandbox(0, slog.New(slog.DiscardHandler))
+	s, err := openSandbox(0, nil, slog.New(slog.DiscardHandler))
 	must(b, err)
 	b.Cleanup(func() { _ = s.Close() })
 	return s

@@ -32,12 +32,12 @@ func (demoCommand) Help() string {
 func (d *demoCommand) Run(w *window) error {
 	out := &teller{to: w.to}
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	source, err := openSandbox(0, logger)
+	source, err := openSandbox(0, nil, logger)
 	if err != nil {
 		return err
 	}
 	defer source.Close()
-	target, err := openSandbox(0, logger)
+	target, err := openSandbox(0, nil, logger)
 	if err != nil {
 		return err
 	}

@@ -65,7 +65,7 @@ func newRig(t testing.TB) *rig {
 }
 
 func (r *rig) sandbox() *sandbox {
-	b, err := openSandbox(0, slog.New(slog.DiscardHandler))
+	b, err := openSandbox(0, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -7,15 +7,18 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"strconv"
 	"time"
 
 	"couchrelay/adapters/config"
+	"couchrelay/adapters/descriptors"
 	"couchrelay/adapters/embedded"
 	"couchrelay/adapters/javascript"
 	"couchrelay/adapters/web/couchdb"
+	"couchrelay/adapters/web/door"
 	"couchrelay/core/docs"
 	"couchrelay/core/kv/tuple"
 
@@ -30,8 +33,8 @@ type sandbox struct {
 	url    string // ends in a slash
 }
 
-// openSandbox serves a sandbox on a port, 0 for any.
-func openSandbox(port int, logger *slog.Logger) (*sandbox, error) {
+// openSandbox serves a sandbox on a port, 0 for any. files has the descriptors of its connections; nil has no bound.
+func openSandbox(port int, files *descriptors.Budget, logger *slog.Logger) (*sandbox, error) {
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: %w", err)
@@ -46,8 +49,11 @@ func openSandbox(port int, logger *slog.Logger) (*sandbox, error) {
 		Members:   docs.ReplicationMembers, // as in all databases of a CouchDB
 		Functions: javascript.New(),
 	}), config.Default().Limits, logger)
+	limits := config.Default().Limits
+	limits.Connections, limits.PerAddress = math.MaxInt, math.MaxInt // what files have is the bound
+	connections := door.NewConnections(func() config.Limits { return limits }, files, logger)
 	go func() {
-		if err := b.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := b.server.Serve(connections.Listener(listener, true)); !errors.Is(err, http.ErrServerClosed) {
 			logger.Error("sandbox_failed", "error", err)
 		}
 	}()

@@ -19,6 +19,7 @@ import (
 
 	"couchrelay/adapters/audit"
 	"couchrelay/adapters/config"
+	"couchrelay/adapters/descriptors"
 	"couchrelay/adapters/eventlog"
 	"couchrelay/adapters/journal"
 	"couchrelay/adapters/web/door"
@@ -100,7 +101,7 @@ func (s *serveCommand) Run() error {
 	defer close(ended)
 	go reload(ctx, hangups, ended, svc, logger)
 	return serve(ctx, stop, svc, doors, logger, func() error {
-		box, err := s.openSandbox(ended, logger) // whose port may be taken
+		box, err := s.openSandbox(ended, svc.outside.files, logger) // whose port may be taken
 		if err != nil {
 			return err
 		}
@@ -116,11 +117,13 @@ func (s *serveCommand) Run() error {
 }
 
 // openSandbox serves databases in memory until ended is closed, if --sandbox asks for them.
-func (s *serveCommand) openSandbox(ended <-chan struct{}, logger *slog.Logger) (*sandbox, error) {
+func (s *serveCommand) openSandbox(
+	ended <-chan struct{}, files *descriptors.Budget, logger *slog.Logger,
+) (*sandbox, error) {
 	if s.Sandbox == 0 {
 		return nil, nil
 	}
-	box, err := openSandbox(s.Sandbox, logger)
+	box, err := openSandbox(s.Sandbox, files, logger)
 	if err != nil {
 		return nil, err
 	}
