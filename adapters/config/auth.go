@@ -72,6 +72,7 @@ type Key struct {
 type Authority struct {
 	URL   string        // empty for none
 	None  bool          // whether there is none also behind a front
+	Front bool          // whether URL is that of [front] couchdb, as nothing else says; empty without
 	Cache time.Duration // for how long an answer counts
 	Wait  time.Duration // for an answer
 }
@@ -326,6 +327,7 @@ var authorityURL = config.Kind[Config]{
 		return c.Auth.Couch.URL
 	},
 	Set: func(c *Config, v string) error {
+		c.Auth.Couch.Front = false
 		if c.Auth.Couch.None = v == "none"; c.Auth.Couch.None {
 			c.Auth.Couch.URL = ""
 			return nil

@@ -198,8 +198,8 @@ func (c *Config) Check() error {
 	if c.Replicator.Parse.Local == "" {
 		c.Replicator.Parse.Local = c.Beside.CouchDB
 	}
-	if c.Auth.Couch.URL == "" && !c.Auth.Couch.None {
-		c.Auth.Couch.URL = strings.TrimSuffix(c.Beside.CouchDB, "/")
+	if couch := &c.Auth.Couch; couch.Front || couch.URL == "" && !couch.None {
+		couch.Front, couch.URL = true, strings.TrimSuffix(c.Beside.CouchDB, "/")
 	}
 	if err := errors.Join(c.checkProfiles(), c.checkSSL()); err != nil {
 		return err

@@ -122,8 +122,11 @@ func (s *service) configure(ctx context.Context, c config.Config) error {
 	return nil
 }
 
-// put puts a configuration in force in this process.
+// put puts a configuration in force in this process. What follows from [front] changes with it, at the next start.
 func (s *service) put(c config.Config) error {
+	if couch := &c.Auth.Couch; couch.Front {
+		couch.URL = strings.TrimSuffix(s.started.Beside.CouchDB, "/")
+	}
 	if err := s.login.Configure(c.Admins, c.Auth); err != nil {
 		return err
 	}

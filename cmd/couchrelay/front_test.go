@@ -110,6 +110,30 @@ func TestFrontLogin(t *testing.T) {
 	}
 }
 
+// TestFrontAtNextStart: a [front] that takes effect at the next start changes nothing for users before.
+func TestFrontAtNextStart(t *testing.T) {
+	t.Parallel()
+	const url = "http://127.0.0.1:1"
+	r := newRig(t)
+	r.want(200, "PUT", configURL+"front/couchdb", `"`+url+`"`)
+	r.want(200, "GET", "_scheduler/jobs", "")
+	if c := inForce(r.svc); c.Guarded() || !c.Pages().Local {
+		t.Error("the service goes by a front that there is not")
+	}
+	r.want(200, "PUT", configURL+"couch_auth/url", `"none"`)
+	r.want(200, "DELETE", configURL+"couch_auth/url", "")
+	r.want(200, "DELETE", configURL+"front/couchdb", "")
+	r.stop()
+	r.start(frontOf(t, r.source.url, "admins/adm=secret"))
+	q := http.Request{Header: http.Header{}}
+	q.SetBasicAuth("adm", "secret")
+	status, answer := r.call("PUT", "_node/test/_config/front/couchdb", `"`+url+`"`,
+		"Authorization", q.Header.Get("Authorization"))
+	if c := inForce(r.svc); status != 200 || c.Auth.Couch.URL+"/" != r.source.url || c.Beside.CouchDB != url {
+		t.Errorf("%d %v, users are those of %s, the front is %s", status, answer, c.Auth.Couch.URL, c.Beside.CouchDB)
+	}
+}
+
 // TestFrontBehindProxy: a CouchDB behind a front is told from where and how a request comes as a trusted proxy says it,
 // and not as anybody else says it.
 func TestFrontBehindProxy(t *testing.T) {
