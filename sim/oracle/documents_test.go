@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"fmt"
 	"testing"
 
 	"couchrelay/core/jobstore"
@@ -112,6 +113,16 @@ func TestDocumentsAtRest(t *testing.T) {
 			s := r.o.shadows[r.document("doc", nil).JobID()]
 			r.o.dropped[s.record.Instance] = r.now()
 			r.set(r.w.View().Store().Keys.Dropped.Pack(s.record.Instance), nil)
+			r.see(world.Ticked{})
+		}, ""},
+		{"a job on another page of a list without an index", func(r *rig) {
+			for i := range 201 { // which one look at the store does not get over
+				r.document(fmt.Sprint("doc", i), nil)
+			}
+			r.request(map[string]any{"continuous": true})
+			r.set(r.w.View().Store().Keys.Reindex, nil)
+			r.know("gone|job", aJob(jobstore.Record{Database: "a/_replicator", Instance: "gone|"}))
+			r.o.dropped["gone|"] = r.now()
 			r.see(world.Ticked{})
 		}, ""},
 		{"a job that is not listed", func(r *rig) {

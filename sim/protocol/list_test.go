@@ -68,6 +68,54 @@ func TestListed(t *testing.T) {
 	})
 }
 
+// TestPartsOfListAndFeed: the page of the list and the rows begin with the same documents, and the target takes neither
+// question whole. Which of them a part is about is not known then.
+func TestPartsOfListAndFeed(t *testing.T) {
+	about := func(ids ...string) (op peer.DiffRevs, lacks peer.Diff) {
+		for _, id := range ids {
+			op.Docs = append(op.Docs, peer.DocRevs{ID: id, Revs: []string{"1-a"}})
+			lacks.Docs = append(lacks.Docs, peer.DocMissing{ID: id, Missing: []string{"1-a"}})
+		}
+		return op, lacks
+	}
+	lacks := func(c *talk, ids ...string) { c.does(about(ids...)) }
+	fails := func(c *talk, status int, ids ...string) {
+		op, _ := about(ids...)
+		c.fails(op, status)
+	}
+	parts := func(last ...string) func(*talk) {
+		return func(c *talk) {
+			c.located()
+			feed := c.asks(peer.ReadChanges{Since: peer.Zero, Limit: 10})
+			c.note(c.r.Does(replication.ReadRefused{}))
+			var page replication.RefusedPage
+			for _, id := range []string{"a", "b", "c", "d"} {
+				page.Docs = append(page.Docs, replication.Listed{ID: id, Rev: "1-a", Attempts: 1})
+			}
+			c.hears(page)
+			fails(c, 413, "a", "b", "c", "d")
+			fails(c, 500, "a", "b")
+			c.gets(feed, peer.Changes{End: true, LastSeq: seq(5), Rows: []peer.Change{
+				row(1, "a", "1-a"), row(2, "b", "1-a"), row(3, "e", "1-a"), row(4, "c", "1-a"), row(5, "d", "1-a"),
+			}})
+			fails(c, 413, "a", "b", "e", "c", "d")
+			op, _ := about("a", "b")
+			rows := c.asks(op)
+			c.pass(time.Second)
+			lacks(c, "a", "b")
+			lacks(c, "c", "d")
+			c.hears(replication.Reply{ID: rows, Reply: peer.Reply{Failure: &peer.Failure{Kind: peer.Broken}}})
+			c.pass(time.Second)
+			lacks(c, "a", "b")
+			lacks(c, last...)
+		}
+	}
+	check(t, []conversation{
+		{"the rest of the rows", spec.Replication{}, parts("e", "c", "d"), legal},
+		{"what was not announced", spec.Replication{}, parts("e", "c", "d", "f"), Copying},
+	})
+}
+
 // TestOwnLogOfReadOnlySource: the write of a log timed out and landed all the same, and its repetition was refused. The
 // run finds its own log then, which has nothing of the one that was there before. It may as well find the log
 // of a third run: the target's log counts alone, and the run may also take the source for another one.

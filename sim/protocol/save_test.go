@@ -124,6 +124,8 @@ func TestKnownByAChange(t *testing.T) {
 			`"last_seq":%s}}`
 		return log[:len(log)-1] + "," + fmt.Sprintf(lone, id, seq(n))
 	}
+	own := strings.Replace(logAt("s1", 6, "0"), `"start_last_seq":0`, `"start_last_seq":`+string(seq(5)), 1)
+	puts := peer.PutLocal{Side: peer.Target, ID: "base", Rev: "0-1", Body: []byte(lone(madeFor("2", own), "a", 6))}
 	begins := func(c *talk) {
 		c.opened()
 		c.finds(peer.Source, "")
@@ -134,10 +136,22 @@ func TestKnownByAChange(t *testing.T) {
 		c.copiesDoc("a", "1-a")
 		c.durable()
 	}
-	writes := func(c *talk) {
-		log := strings.Replace(logAt("s1", 6, "0"), `"start_last_seq":0`, `"start_last_seq":`+string(seq(5)), 1)
-		body := lone(madeFor("2", log), "a", 6)
-		c.asks(peer.PutLocal{Side: peer.Target, ID: "base", Rev: "0-1", Body: []byte(body)})
+	writes := func(c *talk) { c.asks(puts) }
+	// overtaken has another run have gone on from the checkpoint, which knows the source by change o.
+	overtaken := func(id string) func(*talk) {
+		return func(c *talk) {
+			begins(c)
+			c.does(find("z"), peer.RevFound{Found: true})
+			c.fails(puts, 409)
+			other := strings.Replace(logAt("other", 6, "0"), "]}", ","+own[strings.Index(own, "[{")+1:], 1)
+			c.does(peer.GetLocal{Side: peer.Target, ID: "base"},
+				peer.Local{Found: true, Rev: "0-3", Body: []byte(lone(madeFor("2", other), "o", 6))})
+			c.does(peer.ReadChanges{Since: seq(6), Limit: 10, Wait: true},
+				peer.Changes{Rows: []peer.Change{row(7, "b", "1-b")}, End: true, LastSeq: seq(7)})
+			c.copiesDoc("b", "1-b")
+			c.durable()
+			c.does(find(id), peer.RevFound{Found: true})
+		}
 	}
 	looks := func(id string, found bool) func(*talk) {
 		return func(c *talk) { begins(c); c.does(find(id), peer.RevFound{Found: found}); writes(c) }
@@ -147,6 +161,7 @@ func TestKnownByAChange(t *testing.T) {
 		{"not looked for", spec.Replication{}, func(c *talk) { begins(c); writes(c) }, Covering},
 		{"gone", spec.Replication{}, looks("z", false), Covering},
 		{"another change", spec.Replication{}, looks("a", true), Covering},
+		{"its own change, not that of a run that went on", spec.Replication{Continuous: true}, overtaken("a"), legal},
 	})
 }
 
