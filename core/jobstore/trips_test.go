@@ -15,11 +15,11 @@ import (
 )
 
 // travelling is a reader that counts round trips: reads of what the transaction has not read, named or written before;
-// and the rows of ranges that it reads.
+// and the rows of ranges that it reads, and the keys that it reads by themselves.
 type travelling struct {
 	kv.Reader
-	near        []kv.Range
-	trips, rows int
+	near              []kv.Range
+	trips, rows, keys int
 }
 
 func (r *travelling) trip(keys [][]byte, ranges ...kv.Range) {
@@ -47,6 +47,7 @@ func (r *travelling) Get(key []byte) ([]byte, error) {
 
 func (r *travelling) GetAll(keys [][]byte) ([][]byte, error) {
 	r.trip(keys)
+	r.keys += len(keys)
 	return r.Reader.GetAll(keys)
 }
 
