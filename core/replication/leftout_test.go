@@ -188,3 +188,21 @@ func TestListHasRoomAgain(t *testing.T) {
 	w.until(maxRefusedPause * 5 / 4)
 	room(7)
 }
+
+// TestTakenWhileAskedAbout: the target takes a revision of a document while it is asked about the page of the list that
+// has another one of it, before the run knows what is listed. A pass follows soon, since the answer may be older. Other
+// documents are no reason for one.
+func TestTakenWhileAskedAbout(t *testing.T) {
+	for id, changes := range map[string]bool{"listed": true, "another": false} {
+		r := New(Plan{Options: Options{BatchSize: 10}})
+		f := &r.refused
+		f.begin()
+		f.passBy(0)
+		f.passWhenDue()
+		f.onPage(RefusedPage{Docs: []Listed{{ID: "listed", Rev: "1-a", Attempts: 1}}})
+		f.wrote(id)
+		if soon := f.next == r.now.Add(passSoon); f.changed != changes || soon != changes {
+			t.Errorf("a document that is %s was taken: changed %v, next pass at %s", id, f.changed, f.next)
+		}
+	}
+}
