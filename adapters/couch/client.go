@@ -26,8 +26,9 @@ import (
 const (
 	// idleTimeout is how long an unused connection stays open unless Options say otherwise.
 	idleTimeout = 90 * time.Second
-	// idlePerHost bounds the unused connections that are kept to one server.
-	idlePerHost = 100
+	// idlePerHost bounds the unused connections that are kept to one server. Thousands of jobs of one server send
+	// their requests in step, as when they are stopped, and would connect anew for each beyond the bound.
+	idlePerHost = 1000
 	// dialTimeout bounds connecting, and then the handshakes of TLS and SOCKS. net/http dials on a goroutine of its
 	// own, which may outlive the request that asked for the connection; without a bound it could stay for ever.
 	dialTimeout = 30 * time.Second
@@ -111,13 +112,16 @@ func New(o Options) *Client {
 		o.TLS = func(string) (*tls.Config, error) { return plain, nil }
 	}
 	o.IdleTimeout = cmp.Or(o.IdleTimeout, idleTimeout)
-	return &Client{
+	c := &Client{
 		options: o, agent: "couchrelay/" + o.Version, clock: o.Clock, start: o.Clock.Now(),
 		transports: map[route]*shared{},
 	}
+	o.Files.OnShortage(c.Close)
+	return c
 }
 
-// Close closes the idle connections of pairs that are still open. A pair that is closed closes its own.
+// Close closes the idle connections of pairs that are still open, which may go on. A pair that is closed closes its
+// own.
 func (c *Client) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -203,3 +203,26 @@ func TestNoFiles(t *testing.T) {
 	failure = nil
 	full(2)
 }
+
+// TestIdleGivesWay: connections that are kept for later requests to one server are closed before a job of another one
+// is refused a connection.
+func TestIdleGivesWay(t *testing.T) {
+	answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") })
+	c := New(Options{Files: descriptors.New(16)})
+	t.Cleanup(c.Close)
+	for n := range 10 {
+		server := httptest.NewServer(answer)
+		t.Cleanup(server.Close)
+		transport, r, err := c.acquire(spec.Endpoint{}, &everywhere)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.release(r) })
+		response, err := (&http.Client{Transport: transport}).Get(server.URL)
+		if err != nil {
+			t.Fatalf("server %d: %v", n, err)
+		}
+		_, _ = io.Copy(io.Discard, response.Body)
+		response.Body.Close()
+	}
+}

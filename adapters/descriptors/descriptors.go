@@ -4,6 +4,7 @@
 package descriptors
 
 import (
+	"sync"
 	"sync/atomic"
 	"syscall"
 )
@@ -13,6 +14,9 @@ type Budget struct {
 	taken   atomic.Int64
 	clients int64 // how many there may be if a client connects
 	jobs    int64 // how many there may be if a job connects; less than clients
+
+	mu   sync.Mutex // guards idle
+	idle []func()   // close connections that wait for another request
 }
 
 // New divides the descriptors of a process that may have limit open.
@@ -43,8 +47,28 @@ func (b *Budget) Client() bool { return b == nil || b.take(1, b.clients) }
 
 // Job takes what a job needs to open a connection, and reports whether there was as much: a second descriptor is for
 // the look-up of the server's name, or another of its addresses that is tried meanwhile. Opened and Give give one back
-// each.
-func (b *Budget) Job() bool { return b == nil || b.take(2, b.jobs) }
+// each. Connections that are kept for later requests are closed before a job is refused one.
+func (b *Budget) Job() bool {
+	if b == nil || b.take(2, b.jobs) {
+		return true
+	}
+	b.mu.Lock()
+	for _, closeIdle := range b.idle {
+		closeIdle()
+	}
+	b.mu.Unlock()
+	return b.take(2, b.jobs)
+}
+
+// OnShortage has closeIdle called when a job needs more descriptors than there are. It closes connections that no
+// request uses, and takes no descriptor.
+func (b *Budget) OnShortage(closeIdle func()) {
+	if b != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.idle = append(b.idle, closeIdle)
+	}
+}
 
 func (b *Budget) take(n, most int64) bool {
 	if b.taken.Add(n) <= most {

@@ -70,17 +70,18 @@ func ParseURL(text string) (*url.URL, error) {
 // New returns the handler of an address that is both.
 func New(o Options) http.Handler {
 	f := &front{Options: o, via: "1.1 couchrelay-" + rand.Text()}
+	t := &http.Transport{
+		Proxy:          nil, // the environment's proxies are for the world outside
+		DialContext:    f.Files.Dial((&net.Dialer{Timeout: dialTimeout}).DialContext),
+		DialTLSContext: f.Files.Dial(certs.Dial(f.TLS, dialTimeout)), ExpectContinueTimeout: time.Second,
+		IdleConnTimeout: idleTimeout, MaxIdleConnsPerHost: maxIdle,
+		DisableCompression: true, // bodies pass as they are
+	}
+	f.Files.OnShortage(t.CloseIdleConnections)
 	f.proxy = httputil.ReverseProxy{
-		Rewrite: f.rewrite, ErrorHandler: f.fail,
+		Rewrite: f.rewrite, ErrorHandler: f.fail, Transport: t,
 		FlushInterval: -1, // each change of a feed goes out as it comes
 		ErrorLog:      slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
-		Transport: &http.Transport{
-			Proxy:          nil, // the environment's proxies are for the world outside
-			DialContext:    f.Files.Dial((&net.Dialer{Timeout: dialTimeout}).DialContext),
-			DialTLSContext: f.Files.Dial(certs.Dial(f.TLS, dialTimeout)), ExpectContinueTimeout: time.Second,
-			IdleConnTimeout: idleTimeout, MaxIdleConnsPerHost: maxIdle,
-			DisableCompression: true, // bodies pass as they are
-		},
 	}
 	return f
 }

@@ -53,6 +53,7 @@ func newClient(settings func() (*tls.Config, error), files *descriptors.Budget) 
 	if settings != nil {
 		t.DialTLSContext = files.Dial(certs.Dial(settings, connectTime))
 	}
+	files.OnShortage(t.CloseIdleConnections)
 	return &http.Client{
 		Transport:     t,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
