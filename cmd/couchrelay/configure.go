@@ -122,11 +122,17 @@ func (s *service) configure(ctx context.Context, c config.Config) error {
 	return nil
 }
 
-// put puts a configuration in force in this process. What follows from [front] changes with it, at the next start.
-func (s *service) put(c config.Config) error {
+// present is a configuration as it holds in this process: what follows from [front] changes with it, at the next start.
+func present(s *service, c config.Config) config.Config {
 	if couch := &c.Auth.Couch; couch.Front {
 		couch.URL = strings.TrimSuffix(s.started.Beside.CouchDB, "/")
 	}
+	return c
+}
+
+// put puts a configuration in force in this process.
+func (s *service) put(c config.Config) error {
+	c = present(s, c)
 	if err := s.login.Configure(c.Admins, c.Auth); err != nil {
 		return err
 	}
@@ -157,11 +163,11 @@ func (s *service) checkSafe(ctx context.Context, c config.Config) error {
 	s.mu.Lock()
 	old := s.config
 	s.mu.Unlock()
-	if old.Guarded() && !c.Guarded() {
+	if now := present(s, c); old.Guarded() && (!c.Guarded() || !now.Guarded()) {
 		return errors.New("[admins]: the last admin cannot be removed, since every client that reaches the service " +
 			"would have all rights then; set another one first")
 	}
-	if old.BindAddress != c.BindAddress || old.SSL.BindAddress != c.SSL.BindAddress {
+	if old.BindAddress != c.BindAddress || old.SSL.BindAddress != c.SSL.BindAddress || old.SSL.Enable != c.SSL.Enable {
 		if err := checkExposure(c); err != nil {
 			return err
 		}

@@ -194,6 +194,17 @@ func TestAdminsChange(t *testing.T) {
 	}
 }
 
+// TestExposureByTLS: a port with TLS that others could reach is not switched on without an admin: the service would not
+// start any more.
+func TestExposureByTLS(t *testing.T) {
+	r := newRig(t)
+	r.want(200, "PUT", configURL+"ssl/bind_address", `"0.0.0.0"`)
+	status, reason := r.setting("PUT", "ssl", `{"enable":"true","cert_file":"/c","key_file":"/k"}`)
+	if status != 400 || !strings.Contains(reason, "[ssl] bind_address = 0.0.0.0: is reachable") {
+		t.Errorf("%d %s", status, reason)
+	}
+}
+
 // TestPasswordsAreNotTrimmed: a password with a space at its end is not kept as another one.
 func TestPasswordsAreNotTrimmed(t *testing.T) {
 	r := newRig(t)

@@ -123,6 +123,14 @@ func TestFrontAtNextStart(t *testing.T) {
 	r.want(200, "PUT", configURL+"couch_auth/url", `"none"`)
 	r.want(200, "DELETE", configURL+"couch_auth/url", "")
 	r.want(200, "DELETE", configURL+"front/couchdb", "")
+	guarded, fronted := config.Default(), frontOf(t, url)
+	guarded.Admins["adm"] = "secret"
+	if err := r.svc.put(guarded); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.svc.checkSafe(t.Context(), fronted); err == nil {
+		t.Error("the last admin is removed before there is a front")
+	}
 	r.stop()
 	r.start(frontOf(t, r.source.url, "admins/adm=secret"))
 	q := http.Request{Header: http.Header{}}
