@@ -286,6 +286,11 @@ func (s *service) changed(ctx context.Context, ch relay.ConfigChange,
 	if err == nil {
 		c, err = next.config()
 	}
+	if err == nil && ch.Passing {
+		if now, bad := s.layers.config(); bad == nil && !reflect.DeepEqual(fixed(now), fixed(c)) {
+			err = errForgotten
+		}
+	}
 	if err == nil && c.CORS.Contradicts() && !inForce(s).CORS.Contradicts() {
 		err = config.ErrCORS
 	}

@@ -268,6 +268,12 @@ func TestPassingChanges(t *testing.T) {
 			t.Errorf("%v: %d %s", step, status, text)
 		}
 	}
+	for value, want := range map[string]int{`"true"`: 200, `"false"`: 400} { // which is kept, or never in force
+		status, text := r.setting("PUT", "replicator/use_bulk_get", value, "X-Couch-Persist", "false")
+		if status != want || want == 400 && !strings.Contains(text, "at the next start, which forgets it") {
+			t.Errorf("%s: %d %s", value, status, text)
+		}
+	}
 	if kept, err := config.ReadLocal(r.svc.layers.path); err != nil ||
 		!maps.Equal(kept, config.Local{{Section: "replicator", Key: "max_jobs"}: "7"}) {
 		t.Errorf("%v, %v", kept, err)

@@ -90,6 +90,10 @@ func tellSkipped(logger *slog.Logger, c config.Config) {
 var errEdited = &web.Error{Status: http.StatusConflict, Name: "conflict", Reason: "the local file of the " +
 	"configuration has changed since it was read: send SIGHUP, or POST to _config/_reload, and ask again"}
 
+// errForgotten answers a change that would never take effect.
+var errForgotten = errors.New("the change would take effect at the next start, which forgets it for " +
+	"X-Couch-Persist: false; send it without this header")
+
 // with returns the layers after a change. Its errors are those of the client.
 func (l layers) with(ch relay.ConfigChange) (layers, error) {
 	l.local, l.passing = maps.Clone(l.local), maps.Clone(l.passing)
