@@ -239,8 +239,28 @@ func (s *service) ReloadConfig(ctx context.Context) error {
 	}
 	s.layers = l
 	tellSkipped(s.logger, c)
-	s.logger.Info("reloaded", "local", l.local.Names())
+	s.logger.Info("reloaded", "local", l.local.Names(), "restart", waiting(s, s.Config(ctx)))
 	return nil
+}
+
+// waiting are the names of the settings that take effect at the next start, given those that are set now.
+func waiting(s *service, now map[string]map[string]relay.Setting) (names []config.Name) {
+	for section, settings := range now {
+		for key, setting := range settings {
+			if setting.Restart {
+				names = append(names, config.Name{Section: section, Key: key})
+			}
+		}
+	}
+	for section, values := range s.started.Values() {
+		for key := range values {
+			if _, is := now[section][key]; !is && effect(coreconfig.Row{Section: section, Key: key}) == atNextStart {
+				names = append(names, config.Name{Section: section, Key: key})
+			}
+		}
+	}
+	slices.SortFunc(names, func(a, b config.Name) int { return strings.Compare(a.String(), b.String()) })
+	return names
 }
 
 // ChangeConfig is relay.Host's. Changes come one after the other, and each is valid, stored and in force as a whole, or

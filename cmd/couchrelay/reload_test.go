@@ -15,6 +15,7 @@ import (
 	"couchrelay/adapters/config"
 	"couchrelay/adapters/web/relay"
 	"couchrelay/core/kv"
+	"couchrelay/core/spec"
 )
 
 // silentStore is a store that can stop to answer, as a cluster does.
@@ -150,6 +151,28 @@ func TestReloadTellsWhatItSkips(t *testing.T) {
 		if !strings.Contains(r.log.String(), want) {
 			t.Errorf("the log has no %s", want)
 		}
+	}
+}
+
+// TestReloadTellsWhatWaits: a reload names the settings that were changed, or taken back, and take effect at the next
+// start.
+func TestReloadTellsWhatWaits(t *testing.T) {
+	r := newRig(t)
+	r.stop()
+	c := config.Default()
+	c.TLS.Password = spec.Hide("a")
+	c.Secrets.Directory = t.TempDir()
+	r.start(c)
+	files := r.svc.started.Clone()
+	files.Secrets.Directory, files.Node.MaxJobs, files.LogFormat = "", 7, "json"
+	files.TLS.Password = spec.Hide("b")
+	r.svc.read = func() (layers, error) { return layers{files: files}, nil }
+	if err := r.svc.ReloadConfig(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const want = `restart="[[log] format [replicator] password [secrets] directory]"`
+	if log := r.log.String(); !strings.Contains(log, want) {
+		t.Errorf("%s", log[strings.LastIndex(log, "msg=reloaded"):])
 	}
 }
 
