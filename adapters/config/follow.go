@@ -152,6 +152,10 @@ func (c *Config) Followed() (list []Followed, err error) {
 		if !f.URL.IsSet() || len(f.Databases) == 0 {
 			return nil, fmt.Errorf("[%s%s] url and databases are needed both", followPrefix, name)
 		}
+		if _, is := c.Profiles[f.TLS]; f.TLS != "" && !is {
+			return nil, fmt.Errorf("[%s%s] tls = %s: there is no section [%s%s]", followPrefix, name, f.TLS, tlsPrefix,
+				f.TLS)
+		}
 		for _, database := range f.Databases {
 			one, err := f.database(name, database, c.Replicator.Parse)
 			if err != nil {
