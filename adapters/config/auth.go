@@ -136,7 +136,7 @@ var loginKeys = config.Section[Config]{
 		Kind: config.OneOf(func(c *Config) *string { return &c.Auth.PRF }, PRFs...),
 	},
 	{
-		Name: "iterations", Says: "How often that hash is applied to a new password.",
+		Name: "iterations", Says: "How often that hash is applied to a new password; min_iterations if that is more.",
 		Kind: config.Integer(func(c *Config) *int { return &c.Auth.Iterations }, 1, maxIterations),
 	},
 	{

@@ -3,12 +3,14 @@ package login
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"couchrelay/adapters/config"
+	"couchrelay/adapters/web"
 )
 
 // TestBasic: passwords of admins and users, and headers that are none.
@@ -98,6 +100,24 @@ func TestManyIterations(t *testing.T) {
 	}
 	if s.Iterations *= 3; !accepted(s.Iterations) {
 		t.Errorf("%d iterations, as the configuration demands", s.Iterations)
+	}
+}
+
+// TestNewPasswordIsAccepted: a password that is set here lets its user log in, also where the configuration accepts
+// only more iterations than it asks for, or fewer.
+func TestNewPasswordIsAccepted(t *testing.T) {
+	for _, bounds := range [][]string{
+		{"chttpd_auth/iterations=10", "chttpd_auth/min_iterations=30", "chttpd_auth/max_iterations=20"},
+		{"chttpd_auth/iterations=30", "chttpd_auth/max_iterations=20"},
+	} {
+		r := newRig(t, bounds...)
+		k, err := r.Derive(&web.Request{Request: httptest.NewRequest("PUT", "/", nil)}, "secret")
+		if err != nil || k.Iterations != "30" {
+			t.Errorf("%v: %v, %v", bounds, k, err)
+		}
+		r.user("ann", `{"name":"ann","roles":["dev"],"password_scheme":"pbkdf2","salt":"`+k.Salt+`","pbkdf2_prf":"`+
+			k.PRF+`","iterations":`+k.Iterations+`,"derived_key":"`+k.Key+`"}`)
+		r.want("GET /who", 200, ann, "Authorization", basic("ann", "secret"))
 	}
 }
 

@@ -104,11 +104,14 @@ func (s *settings) derived(body *userBody, first func(string) string) *account {
 	// A user may write any key, and a login derives one of the same length, with as many iterations as the user says:
 	// a long key, or many iterations, would keep other logins waiting.
 	if err != nil || prf == nil || len(want) != prf().Size() ||
-		body.Iterations < s.MinIterations || body.Iterations > max(s.MaxIterations, s.Iterations) {
+		body.Iterations < s.MinIterations || body.Iterations > max(s.MaxIterations, s.iterations()) {
 		return nil
 	}
 	return derived(prf, want, body.Salt, body.Iterations, first)
 }
+
+// iterations are those of new passwords, which have to be accepted.
+func (s *settings) iterations() int { return max(s.Iterations, s.MinIterations) }
 
 var errLongPassword = &web.Error{Status: http.StatusRequestEntityTooLarge, Name: "too_large",
 	Reason: "a `password` may have " + strconv.Itoa(maxPassword) + " bytes"}
@@ -124,9 +127,9 @@ func (l *Login) Derive(q *web.Request, password string) (users.Key, error) {
 	}
 	defer release()
 	s := l.settings.Load()
-	k := users.Key{PRF: s.PRF, Salt: newSalt(), Iterations: strconv.Itoa(s.Iterations)}
+	k := users.Key{PRF: s.PRF, Salt: newSalt(), Iterations: strconv.Itoa(s.iterations())}
 	prf := prfs[k.PRF]
-	key, err := pbkdf2.Key(prf, password, []byte(k.Salt), s.Iterations, prf().Size())
+	key, err := pbkdf2.Key(prf, password, []byte(k.Salt), s.iterations(), prf().Size())
 	k.Key = hex.EncodeToString(key)
 	return k, err
 }
