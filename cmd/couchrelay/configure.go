@@ -187,8 +187,10 @@ func (s *service) checkSafe(ctx context.Context, c config.Config) error {
 			return fmt.Errorf("[secrets] key_file: %w", err)
 		}
 	}
-	if _, err := openFauxton(c.Beside.Fauxton); err != nil && old.Beside.Fauxton != c.Beside.Fauxton {
-		return err
+	if old.Beside.Fauxton != c.Beside.Fauxton {
+		if _, err := openFauxton(c.Beside.Fauxton); err != nil {
+			return err
+		}
 	}
 	if old.AuditFile != c.AuditFile {
 		if err := audit.Check(c.AuditFile); err != nil {

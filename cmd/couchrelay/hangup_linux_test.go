@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"couchrelay/adapters/config"
 )
 
 // TestHangupDuringStart: a SIGHUP that comes while the service starts does not end it. The configuration is read again
@@ -114,5 +116,34 @@ func TestLogWithoutReader(t *testing.T) {
 	_ = c.Process.Signal(syscall.SIGTERM)
 	if err := c.Wait(); err != nil || !answered {
 		t.Errorf("answered: %t, %v", answered, err)
+	}
+}
+
+// TestChangesLeaveNoFiles: what is looked at before the configuration changes does not stay open.
+func TestChangesLeaveNoFiles(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "index.html"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t)
+	r.stop()
+	c := config.Default()
+	c.Beside.Fauxton = dir
+	r.start(c)
+	for n := range 50 {
+		r.want(200, "PUT", configURL+"replicator/max_jobs", strconv.Quote(strconv.Itoa(n)))
+	}
+	open, all := 0, "/proc/self/fd"
+	entries, err := os.ReadDir(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if to, err := os.Readlink(filepath.Join(all, e.Name())); err == nil && to == dir {
+			open++
+		}
+	}
+	if open > 1 {
+		t.Errorf("%d files are open that 50 changes have looked at", open)
 	}
 }
