@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -75,6 +76,7 @@ func TestStoreThatIsAway(t *testing.T) {
 		{"there", "PUT /store", false, false, time.Hour, 200, 0, "", false},
 		{"away before", "PUT /store", true, true, 0, 503, 0, "switched off", false},
 		{"away before, not needed", "GET /none", true, true, 0, 200, 0, "", false},
+		{"away before, without Run", "GET /work", true, true, 0, 503, 0, "switched off", false},
 		{"away during a read", "GET /store", true, true, time.Second, 503, time.Second, "switched off", false},
 		{"away during the commit", "PUT /store", false, true, time.Second, 503, time.Second, "switched off", true},
 		{"away, nothing to write", "GET /store", false, true, time.Second, 503, time.Second, "switched off", false},
@@ -91,6 +93,10 @@ func TestStoreThatIsAway(t *testing.T) {
 			defer timer.Stop()
 			h := WhileAvailable(func() context.Context { return available }, NewRouter(nil, []Route{
 				{Method: Any, Path: "/store", Handler: work},
+				{Method: "GET", Path: "/work", Handler: func(q *Request) error {
+					<-q.Context().Done()
+					return fmt.Errorf("at work: %w", q.Context().Err())
+				}},
 				{Method: "GET", Path: "/none", Handler: func(q *Request) error { return q.SendJSON(200, OK) }},
 			}))
 			method, path, _ := strings.Cut(c.request, " ")

@@ -22,6 +22,9 @@ func (q *Request) fail(err error) {
 		// still listens, and would take silence for 200.
 		panic(http.ErrAbortHandler)
 	}
+	if cause := context.Cause(q.Context()); errors.Is(err, context.Canceled) && errors.Is(cause, kv.ErrUnavailable) {
+		err = cause // of work that does not use Run
+	}
 	answer := errorOf(err)
 	switch answer.Status {
 	case http.StatusUnauthorized:
