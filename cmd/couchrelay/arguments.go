@@ -38,8 +38,8 @@ func (s *serveCommand) Validate() error {
 		return fmt.Errorf("--name: must be 1 to %d characters, none of which is a control character", maxNodeName)
 	case s.RecordLimit < 0 || s.RecordLimit > maxRecord:
 		return fmt.Errorf("--record-limit %d: must be a whole number from 0 to %d", s.RecordLimit, maxRecord)
-	case s.Sandbox < 0 || s.Sandbox > 65535:
-		return fmt.Errorf("--sandbox %d: must be a whole number from 1 to 65535", s.Sandbox)
+	case s.Sandbox != nil && (*s.Sandbox < 1 || *s.Sandbox > 65535):
+		return fmt.Errorf("--sandbox %d: must be a whole number from 1 to 65535", *s.Sandbox)
 	}
 	return nil
 }

@@ -44,6 +44,7 @@ func TestRefusedArguments(t *testing.T) {
 		"serve|--name|" + strings.Repeat("n", 101): "--name",
 		"serve|--record-limit=-1":                  "--record-limit",
 		"serve|--record-limit|18446744073710":      "--record-limit",
+		"serve|--sandbox|0":                        "--sandbox",
 		"serve|--sandbox=-1":                       "--sandbox",
 		"serve|--sandbox|65536":                    "--sandbox",
 		// Flags that mean nothing beside others.

@@ -39,7 +39,7 @@ type serveCommand struct {
 	Name        string   `help:"${serve_name}" placeholder:"NAME"`
 	Record      string   `help:"${serve_record}" type:"path" placeholder:"FILE"`
 	RecordLimit int64    `help:"${serve_record_limit}" default:"1024" placeholder:"MB"`
-	Sandbox     int      `help:"${serve_sandbox}" placeholder:"PORT"`
+	Sandbox     *int     `help:"${serve_sandbox}" placeholder:"PORT"`
 }
 
 // Help is kong's.
@@ -120,10 +120,10 @@ func (s *serveCommand) Run() error {
 func (s *serveCommand) openSandbox(
 	ended <-chan struct{}, files *descriptors.Budget, logger *slog.Logger,
 ) (*sandbox, error) {
-	if s.Sandbox == 0 {
+	if s.Sandbox == nil {
 		return nil, nil
 	}
-	box, err := openSandbox(s.Sandbox, files, logger)
+	box, err := openSandbox(*s.Sandbox, files, logger)
 	if err != nil {
 		return nil, err
 	}
