@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -40,7 +41,8 @@ func (f *front) databases(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxNames))
 	if err != nil {
-		web.Refuse(w, r, web.TooLarge(maxNames))
+		answer, _ := errors.AsType[*web.Error](web.ReadError(err))
+		web.Refuse(w, r, answer)
 		return
 	}
 	ask := func(h http.Handler) *captured {

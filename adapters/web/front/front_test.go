@@ -11,10 +11,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"couchrelay/adapters/descriptors"
@@ -345,5 +347,20 @@ func TestDescriptors(t *testing.T) {
 	go func() { <-came }()
 	if r := s.Ask("GET /db"); r.StatusCode != http.StatusOK {
 		t.Errorf("afterwards: %s", r.Status)
+	}
+}
+
+// TestBodiesOfLists: a body that names databases and cannot be read is answered with what is wrong with it.
+func TestBodiesOfLists(t *testing.T) {
+	h := New(Options{CouchDB: &url.URL{Scheme: "http", Host: "127.0.0.1:1"}, Logger: slog.New(slog.DiscardHandler)})
+	for status, body := range map[int]io.Reader{
+		http.StatusRequestTimeout:        iotest.ErrReader(os.ErrDeadlineExceeded),
+		http.StatusBadRequest:            iotest.ErrReader(io.ErrUnexpectedEOF),
+		http.StatusRequestEntityTooLarge: strings.NewReader(strings.Repeat(" ", maxNames+1)),
+	} {
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, httptest.NewRequest("POST", "/_dbs_info", body)); w.Code != status {
+			t.Errorf("%d %s, want %d", w.Code, w.Body, status)
+		}
 	}
 }
