@@ -48,20 +48,27 @@ func (c *choiceFlags) into(body map[string]any) error {
 	return nil
 }
 
-// networkFlags say how to talk to the two servers.
+// networkFlags say how to talk to the two servers. Those that are nil are not given: a document may say so, too.
 type networkFlags struct {
-	Timeout     time.Duration `help:"${network_timeout}" default:"30s" placeholder:"TIME"`
-	Retries     int           `help:"How often a failed request is repeated." default:"5" placeholder:"N"`
-	Connections int           `help:"How many connections there are to each server." default:"20" placeholder:"N"`
-	Proxy       string        `help:"${network_proxy}" placeholder:"URL"`
-	Insecure    bool          `help:"Do not verify the certificates of the servers."`
-	CAFile      string        `name:"ca-file" help:"${ca_file}" type:"existingfile" placeholder:"FILE"`
+	Timeout     *time.Duration `help:"${network_timeout}" placeholder:"TIME"`
+	Retries     *int           `help:"How often a failed request is repeated; by default 5." placeholder:"N"`
+	Connections *int           `help:"How many connections there are to each server; by default 20." placeholder:"N"`
+	Proxy       string         `help:"${network_proxy}" placeholder:"URL"`
+	Insecure    bool           `help:"Do not verify the certificates of the servers."`
+	CAFile      string         `name:"ca-file" help:"${ca_file}" type:"existingfile" placeholder:"FILE"`
 }
 
 // into puts the flags into a request to /_replicate.
 func (f *networkFlags) into(body map[string]any) {
-	body["connection_timeout"] = f.Timeout.Milliseconds()
-	body["retries_per_request"], body["http_connections"] = f.Retries, f.Connections
+	if f.Timeout != nil {
+		body["connection_timeout"] = f.Timeout.Milliseconds()
+	}
+	if f.Retries != nil {
+		body["retries_per_request"] = *f.Retries
+	}
+	if f.Connections != nil {
+		body["http_connections"] = *f.Connections
+	}
 	if f.Proxy != "" {
 		body["proxy"] = f.Proxy
 	}

@@ -42,7 +42,7 @@ var sentences = map[string]string{
 	"man_directory":         "Write all pages into man1 and man5 of this directory.",
 	"move_couch_db":         "URL of the CouchDB with an admin; the password may be in COUCHDB_PASSWORD.",
 	"network_proxy":         "Proxy for both servers, with the scheme http, https or socks5.",
-	"network_timeout":       "How long a server may be silent before a request has failed.",
+	"network_timeout":       "How long a server may be silent before a request has failed; by default 30s.",
 	"remote_server":         "The service: any of its nodes.",
 	"remote_timeout":        "The longest wait for an answer, such as 90s or 2m.",
 	"opening_local_config":  "What requests have set, for --store, where serve has this flag.",

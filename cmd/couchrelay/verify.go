@@ -68,7 +68,7 @@ func (c *verifyCommand) Run(w *window) error {
 	defer stop()
 	read := &feedsRead{clock: wall, begun: wall.Now()}
 	v := verify.Comparison{
-		Client: client, Replication: *rep, OneWay: c.OneWay, Retries: c.Retries, Clock: wall,
+		Client: client, Replication: *rep, OneWay: c.OneWay, Retries: rep.Source.Retries, Clock: wall,
 		Found: func(d verify.Difference) error { return c.tell(w.to, d) }, Progress: read.add,
 	}
 	if _, err := rand.Read(v.Key[:]); err != nil {

@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"couchrelay/core/spec"
 )
 
 // TestVerify compares two databases from the terminal, repairs the copy, and compares again.
@@ -87,6 +90,40 @@ func TestVerify(t *testing.T) {
 		out, err := verify(c.flags...)
 		if out != c.out || exitStatus(err) != c.status || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%q prints\n%sand ends with %d, %v", c.flags, out, exitStatus(err), err)
+		}
+	}
+}
+
+// TestVerifyAsTheDocumentSays: how servers are talked to is said by the document, unless a flag says it.
+func TestVerifyAsTheDocumentSays(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "document.json")
+	document := `{"source": "http://s/a", "target": "http://t/a",
+		"connection_timeout": 90000, "retries_per_request": 0, "http_connections": 3}`
+	if err := os.WriteFile(file, []byte(document), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		flags []string
+		want  spec.Endpoint
+	}{
+		{[]string{"--replication", file}, spec.Endpoint{Timeout: 90 * time.Second, Connections: 3}},
+		{[]string{"--replication", file, "--retries", "7", "--timeout", "4s", "--connections", "9"},
+			spec.Endpoint{Timeout: 4 * time.Second, Retries: 7, Connections: 9}},
+		{[]string{"http://s/a", "http://t/a"},
+			spec.Endpoint{Timeout: 30 * time.Second, Retries: 5, Connections: 20}},
+	} {
+		var line commands
+		if _, err := newParser(&line, func(int) {}).Parse(append([]string{"verify"}, c.flags...)); err != nil {
+			t.Fatal(err)
+		}
+		rep, err := line.Verify.parse()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range []spec.Endpoint{rep.Source, rep.Target} {
+			if e.Timeout != c.want.Timeout || e.Retries != c.want.Retries || e.Connections != c.want.Connections {
+				t.Errorf("%q: %v, %d retries, %d connections", c.flags, e.Timeout, e.Retries, e.Connections)
+			}
 		}
 	}
 }
