@@ -85,6 +85,19 @@ func TestCheckOfLargeAttachment(t *testing.T) {
 	}
 }
 
+// TestCheckOfEmptyAttachment: an attachment without bytes has no piece, and lacks none.
+func TestCheckOfEmptyAttachment(t *testing.T) {
+	w := newWorld(t)
+	e := w.edit(t, `{"_id":"a"}`)
+	e.Attachments = []Attachment{{Name: "f", Type: "t/x", Content: Uploaded, Upload: w.upload(t, 1, nil, 1)}}
+	if r := w.update(t, e)[0]; r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	if found, _ := w.checked(t, true); len(found) > 0 {
+		t.Errorf("found %q", found)
+	}
+}
+
 // TestCheckOfPieces: a piece of an attachment that is gone, too short or too long is told, wherever it is.
 func TestCheckOfPieces(t *testing.T) {
 	const last = 300

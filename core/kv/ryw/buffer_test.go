@@ -32,6 +32,7 @@ func TestLimits(t *testing.T) {
 		"inverted clear":    {func(b *Buffer) { b.ClearRange(kv.Range{Begin: long, End: key}) }, kv.InvertedRange},
 		"inverted read":     {func(b *Buffer) { b.AddReadConflict(kv.Range{Begin: long, End: key}) }, kv.InvertedRange},
 		"inverted write":    {func(b *Buffer) { b.AddWriteConflict(kv.Range{Begin: long, End: key}) }, kv.InvertedRange},
+		"write conflict":    {func(b *Buffer) { b.AddWriteConflict(kv.Range{Begin: key, End: []byte("l")}) }, 0},
 		"empty clear":       {func(b *Buffer) { b.ClearRange(kv.Range{Begin: key, End: key}) }, 0},
 		"stamp too short":   {func(b *Buffer) { b.SetVersionstampedKey([]byte("0123456789123"), nil) }, kv.BadVersionstamp},
 		"stamp offset":      {func(b *Buffer) { b.SetVersionstampedKey([]byte("0123456789\x01\x00\x00\x00"), nil) }, kv.BadVersionstamp},

@@ -161,18 +161,27 @@ func (m *model) readRange(from, to string, o kv.RangeOptions, conflict bool) (pa
 func keyGen() *rapid.Generator[string] { return rapid.SampledFrom(used) }
 
 // TestModel runs random programs on a Buffer and on the model and compares every read, the conflicts
-// and the outcome.
+// and the outcome. An attempt leaves nothing to the next one.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		base := rapid.MapOfN(keyGen(), rapid.SampledFrom([]string{"", "x", "\x01\x02", "\xff\xff\xff\xff\xff\xff\xff\xff"}), 0, 8).Draw(t, "base")
 		known := rapid.SampledFrom([]int64{0, readVersion}).Draw(t, "known version")
 		b := New(store{base, known})
-		m := &model{base: base, done: map[string][]Mutation{}, cleared: map[string]bool{}, hidden: map[string]bool{}, read: map[string]bool{}, known: known}
-		for range rapid.IntRange(1, 25).Draw(t, "steps") {
-			if rapid.Bool().Draw(t, "write") {
-				drawWrite(t, b, m)
-			} else {
-				drawRead(t, b, m)
+		var m *model
+		for attempt := range rapid.IntRange(1, 2).Draw(t, "attempts") {
+			if attempt > 0 {
+				b.Reset()
+			}
+			m = &model{
+				base: base, done: map[string][]Mutation{}, cleared: map[string]bool{}, hidden: map[string]bool{},
+				read: map[string]bool{}, known: known,
+			}
+			for range rapid.IntRange(1, 25).Draw(t, "steps") {
+				if rapid.Bool().Draw(t, "write") {
+					drawWrite(t, b, m)
+				} else {
+					drawRead(t, b, m)
+				}
 			}
 		}
 		checkOutcome(t, b, m)
