@@ -311,6 +311,42 @@ func TestStepAfterFailure(t *testing.T) {
 	}
 }
 
+// slow reads no page of more rows than one in time; if late, nothing that such a page asks for.
+type slow struct {
+	kv.Reader
+	late bool
+	page int // limit of the page that is read
+}
+
+func (s *slow) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) {
+	if s.page = o.Limit; s.page > 1 && !s.late {
+		return nil, errRead
+	}
+	return s.Reader.GetRange(r, o)
+}
+
+func (s *slow) Get(key []byte) ([]byte, error) {
+	if s.page > 1 {
+		return nil, errRead
+	}
+	return s.Reader.Get(key)
+}
+
+// TestPagesOfOneRow: where a transaction can read no more than one row and what that asks for, the check goes on.
+func TestPagesOfOneRow(t *testing.T) {
+	b := newBench(t, 5, 4)
+	for _, late := range []bool{false, true} {
+		r := &slow{Reader: b.db.Present(), late: late}
+		row := func(p *check.Page, _, _ []byte) { p.Get(twin.Pack(0, 0)) }
+		c := check.New(check.Options{Root: root, AtOnce: true, Sections: []check.Section{{Space: pairs, Row: row}}})
+		for step := 0; c.Rows < int64(b.n); step++ {
+			if _, _, err := c.Step(r); step > 100 {
+				t.Fatalf("late %v: after %d rows: %v", late, c.Rows, err)
+			}
+		}
+	}
+}
+
 // TestFailedRepair: whichever read of a repair fails, it says so and writes nothing.
 func TestFailedRepair(t *testing.T) {
 	b := newBench(t, 5, 4)
