@@ -36,10 +36,18 @@ func TestPeriodsAreStored(t *testing.T) {
 		after, _, err = b.s.Shared(tx)
 		return err
 	})
-	changes := []string{"usage_interval: 5s, was interval", "priority_interval: 1s, was interval",
-		"growth_interval: 1h0m0s, was interval"}
-	if got := before.Changes(after); !slices.Equal(got, changes) {
-		t.Errorf("%q, want %q", got, changes)
+	for _, c := range []struct {
+		from, to Sharing
+		want     []string
+	}{
+		{before, after, []string{"usage_interval: 5s, was interval", "priority_interval: 1s, was interval",
+			"growth_interval: 1h0m0s, was interval"}},
+		{after, before, []string{"usage_interval: interval, was 5s", "priority_interval: interval, was 1s",
+			"growth_interval: interval, was 1h0m0s"}},
+	} {
+		if got := c.from.Changes(c.to); !slices.Equal(got, c.want) {
+			t.Errorf("%q, want %q", got, c.want)
+		}
 	}
 }
 
