@@ -148,9 +148,14 @@ func (c *Config) section(s section) error {
 		return c.skip(s)
 	}
 	for _, k := range s.keys {
+		name := Name{s.name, k.key}
+		if k.value == "" && name == unfilled {
+			note(&c.Skipped, skipped(name, k.value))
+			continue
+		}
 		err := c.Set(s.name, k.key, k.value)
 		if errors.Is(err, ErrForeign) {
-			note(&c.Skipped, skipped(Name{s.name, k.key}, k.value))
+			note(&c.Skipped, skipped(name, k.value))
 		} else if err != nil {
 			return fmt.Errorf("line %d: %w", k.line, err)
 		}

@@ -138,7 +138,6 @@ func TestMistakes(t *testing.T) {
 		"[couchdb]\nmaintenance_mode = yes":              "[couchdb] maintenance_mode = yes: must be one of false, true, nolb",
 		"[node_types]\nreplication = 1":                  "[node_types] replication = 1: must be true or false",
 		"[node_types]\nview_indexing = true":             "[node_types] view_indexing: no such key; known are api_frontend, replication",
-		"[couchdb]\nuuid =":                              "must be 1 to 100 characters",
 		"[replicator]\nscheduling_policy = luck":         "[replicator] scheduling_policy = luck: must be one of fairshare, fifo, tags",
 		"[replicator]\nscheduling_policy = lottery":      "lottery: is there for comparison in simulations",
 		"[replicator]\nusage_coeff = 0.91":               "[replicator] usage_coeff = 0.91: must be a number from 0 to 0.9",

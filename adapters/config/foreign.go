@@ -63,6 +63,10 @@ const (
 		"users_db_suffix util_driver_dir view_index_dir write_xxhash_checksums"
 )
 
+// unfilled is the key that default.ini of every CouchDB has without a value. CouchDB reads such a line as none; here
+// that is a mistake for any other key.
+var unfilled = Name{"couchdb", "uuid"}
+
 // ErrForeign is the error of a key that only CouchDB has. Files may have such keys, which are skipped and listed.
 var ErrForeign = errors.New("concerns a database server, and means nothing to couchrelay")
 

@@ -46,6 +46,30 @@ func TestFilesOfCouchDB(t *testing.T) {
 	}
 }
 
+// TestUnfilled: the empty uuid of CouchDB's default.ini sets nothing, and takes nothing from an earlier file. Other
+// keys need a value.
+func TestUnfilled(t *testing.T) {
+	for text, uuid := range map[string]string{
+		"[couchdb]\nuuid = \n":                     "",
+		"[couchdb]\nuuid =\nuuid = u\n":            "u",
+		"[couchdb]\nuuid = u\n[couchdb]\nuuid =\n": "u",
+	} {
+		c, err := load(t, text)
+		if err != nil || c.UUID != uuid || !slices.Equal(c.Skipped, []string{"[couchdb] uuid = "}) {
+			t.Errorf("%q: uuid %q, skipped %q, %v", text, c.UUID, c.Skipped, err)
+		}
+	}
+	for _, text := range []string{"[store]\nkey_prefix =\n", "[couch_auth]\nurl =\n", "[replicator]\nmax_jobs =\n"} {
+		if _, err := load(t, text); err == nil {
+			t.Errorf("%q: taken", text)
+		}
+	}
+	c := Default()
+	if err := c.Set("couchdb", "uuid", ""); err == nil {
+		t.Error("a request may empty the uuid")
+	}
+}
+
 // TestSkipped: keys of a section that both have are skipped one by one, and sections once.
 func TestSkipped(t *testing.T) {
 	c, err := load(t, "[couchdb]\nmax_dbs_open = 5\nuuid = u\nmax_dbs_open = 6\n[mem3]\na = 1\n[mem3]\n"+

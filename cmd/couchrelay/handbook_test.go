@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -136,7 +137,7 @@ func mistakes(t *testing.T, d handbook.Document) (list []string) {
 	}
 	for _, s := range d.Spans() {
 		if m := key.FindStringSubmatch(s.Text); m != nil {
-			c := handbook.Code{At: s.At, Text: m[1] + "\n" + m[2] + " = " + m[3]}
+			c := handbook.Code{At: s.At, Text: m[1] + "\n" + m[2] + " = " + cmp.Or(m[3], "x")}
 			list = append(list, wrongKeys(t, c, m[3] == "")...)
 		}
 	}
