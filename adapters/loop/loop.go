@@ -11,6 +11,7 @@ import (
 
 	"couchrelay/adapters/couch"
 	"couchrelay/adapters/eventlog"
+	"couchrelay/core/explain"
 	"couchrelay/core/host"
 	"couchrelay/core/instant"
 	"couchrelay/core/invariant"
@@ -192,7 +193,8 @@ func (l *Loop) log(e node.Note) {
 	}
 	about := []any{"job", e.Job}
 	if e.Class != "" {
-		about = append(about, "class", e.Class)
+		class, _ := explain.ClassOf(e.Class)
+		about = append(about, "class", class.Class, "error", e.Class)
 	}
 	l.Logger.Log(l.ctx, level, e.What, append(about, "detail", e.Text)...)
 }

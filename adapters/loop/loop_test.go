@@ -198,7 +198,7 @@ func TestLoop(t *testing.T) {
 	}
 	for _, want := range []string{
 		`msg=started job=01000000000000000000000000000000|once database=_replicator document=once replication=`,
-		`msg=completed job=01000000000000000000000000000000|once`, "msg=crashed", "class=",
+		`msg=completed job=01000000000000000000000000000000|once`, "msg=crashed", "class=", "error=",
 	} {
 		if !strings.Contains(lines.String(), want) {
 			t.Errorf("the log has no %s:\n%s", want, lines.String())
@@ -276,8 +276,8 @@ func TestLevelsOfNotes(t *testing.T) {
 		}
 	}
 	log.Reset()
-	if r.perform(node.Note{What: "crashed", Job: "j", Text: "x: y", Class: "x"}); !strings.Contains(log.String(),
-		`msg=crashed job=j class=x detail="x: y"`) {
+	if r.perform(node.Note{What: "crashed", Job: "j", Text: "nxdomain: y", Class: "nxdomain"}); !strings.Contains(
+		log.String(), `msg=crashed job=j class=network error=nxdomain detail="nxdomain: y"`) {
 		t.Errorf("a crash: %q", log.String())
 	}
 	away, r.Away = io.EOF, nil

@@ -172,7 +172,7 @@ type (
 	}
 	// KillRun drops a run at once.
 	KillRun struct{ Run uint64 }
-	// Note writes to the log: What is a constant name, Text is for people. Class is the class of an error.
+	// Note writes to the log: What is a constant name, Text is for people, Class is the name of an error.
 	Note struct{ What, Job, Text, Class string }
 	// Rename changes the name that people call the node by.
 	Rename struct{ Name string }

@@ -6,7 +6,7 @@ import (
 	"couchrelay/core/replication"
 )
 
-// note tells the log. The class of the error is that of a Trouble among args.
+// note tells the log. The error is that of a Trouble among args.
 func (n *Node) note(what, job, format string, args ...any) {
 	e := Note{What: what, Job: job, Text: fmt.Sprintf(format, args...)}
 	for _, a := range args {
