@@ -2,6 +2,7 @@ package follow
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -80,6 +81,20 @@ func outcomeOf(t *testing.T, wanted, rev, text, state string) string {
 		t.Errorf("%q over %s with state %q is forgotten", wanted, rev, state)
 	}
 	return ""
+}
+
+// TestSeen: what changed is prepared once, and how far the mirror was looked at is noted with that.
+func TestSeen(t *testing.T) {
+	r := &run{w: New(Config{Worker: "w"}), Held: Held{ID: "m"}}
+	r.out.run = r
+	seen := Seen{Changed: []string{"a", "b"}, Looked: "5-0-0", More: true}
+	for range 2 {
+		r.out.seen(seen)
+	}
+	want := Prepare{Held: r.Held, Changed: seen.Changed, Looked: seen.Looked}
+	if len(r.w.out) != 1 || !reflect.DeepEqual(r.w.out[0], Ask{1, want}) {
+		t.Errorf("asks %v, want %v", r.w.out, want)
+	}
 }
 
 // TestWhatIsNotWritten: a document that is too large, or gone, is tried again, and what is read of others counts.
