@@ -152,7 +152,7 @@ func TestDeniedByProxy(t *testing.T) {
 // to this machine, which documents may not.
 func TestConnectTo(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Host != "db.test:5984" {
+		if r.Host != "db.test:5984" && r.Host != "127.0.0.1:5984" {
 			t.Errorf("called %s", r.Host)
 		}
 		says(200, `{"update_seq":"1-a"}`)(w, r)
@@ -160,20 +160,23 @@ func TestConnectTo(t *testing.T) {
 	defer server.Close()
 	p := policy(t, "", "", true)
 	var err error
-	if p.Detours, err = reach.ParseDetours("db.test:5984:" + strings.TrimPrefix(server.URL, "http://")); err != nil {
+	to := strings.TrimPrefix(server.URL, "http://")
+	if p.Detours, err = reach.ParseDetours("db.test:5984:" + to + ", 127.0.0.1:5984:" + to); err != nil {
 		t.Fatal(err)
 	}
 	client := New(Options{Reach: func(string, bool) *reach.Policy { return p }})
 	defer client.Close()
-	rep := testReplication()
-	rep.Source.URL = "http://db.test:5984/db/"
-	pair, err := client.Pair(rep)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pair.Close()
-	if f := pair.Do(context.Background(), 1, peer.Open{}).Failure; f != nil {
-		t.Error(f)
+	for _, host := range []string{"db.test", "127.0.0.1"} {
+		rep := testReplication()
+		rep.Source.URL = "http://" + host + ":5984/db/"
+		pair, err := client.Pair(rep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pair.Close()
+		if f := pair.Do(context.Background(), 1, peer.Open{}).Failure; f != nil {
+			t.Error(f)
+		}
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 
 // Detour has connections to a server go to another one (connect_to). The server is still called by its own name.
 type Detour struct {
-	from Rule // of a name, with a port
+	from Rule // of a name or an address, with a port
 	host string
 	port uint16
 }
@@ -16,8 +16,8 @@ type Detour struct {
 // Detours are tried in order.
 type Detours []Detour
 
-const detourForm = "must be HOST:PORT:TARGET:PORT with commas between them, where HOST is a name or *.NAME " +
-	"and TARGET a name, an address of IPv4 or one of IPv6 in brackets"
+const detourForm = "must be HOST:PORT:TARGET:PORT with commas between them, where HOST is a name or *.NAME, " +
+	"TARGET a name, and both may be an address of IPv4 or one of IPv6 in brackets"
 
 // DetourForm describes what ParseDetours accepts.
 func DetourForm() string { return strings.TrimPrefix(detourForm, "must be ") }
@@ -36,10 +36,15 @@ func ParseDetours(text string) (ds Detours, err error) {
 }
 
 func parseDetour(text string) (d Detour, ok bool) {
-	host, rest, _ := strings.Cut(text, ":")
+	bracket := 0 // behind an address of IPv6
+	if strings.HasPrefix(text, "[") {
+		bracket = strings.Index(text, "]") + 1
+	}
+	host, rest, _ := strings.Cut(text[bracket:], ":")
 	port, target, _ := strings.Cut(rest, ":")
+	host = text[:bracket] + host
 	d.from, ok = parseRule(host + ":" + port)
-	if !ok || d.from.name == "" {
+	if !ok || d.from.name == "" && !d.from.net.IsSingleIP() || strings.Contains(host, "/") {
 		return d, false
 	}
 	to, ok := parseRule(target)
@@ -55,8 +60,12 @@ func parseDetour(text string) (d Detour, ok bool) {
 
 // Find returns the address, as dialers have it, to which connections to a server go instead, and whether there is one.
 func (ds Detours) Find(host string, port uint16) (address string, found bool) {
+	name, addr := canonical(host), netip.Addr{}
+	if a, is := literal(host); is {
+		name, addr = "", embedded(a)
+	}
 	for _, d := range ds {
-		if (Rules{d.from}).find(canonical(host), netip.Addr{}, port) != nil {
+		if (Rules{d.from}).find(name, addr, port) != nil {
 			return hostPort(d.host, d.port), true
 		}
 	}

@@ -38,8 +38,17 @@ type Refusal struct {
 func (r *Refusal) Error() string { return "no connection to " + r.Host + ": " + r.Rule }
 
 // Host checks a connection before the name is resolved. A host that is an address is checked as one. The result is a
-// *Refusal or nil.
+// *Refusal or nil. Guarded does not keep a detour from where it leads, nor from an address that it replaces.
 func (p *Policy) Host(host string, port uint16) error {
+	if _, turns := p.Detours.Find(host, port); turns {
+		open := *p
+		open.Guarded = false
+		return open.named(host, port)
+	}
+	return p.named(host, port)
+}
+
+func (p *Policy) named(host string, port uint16) error {
 	if addr, is := literal(host); is {
 		return p.Address(host, addr, port)
 	}
@@ -61,7 +70,7 @@ func (p *Policy) Proxied(host string, port uint16) error {
 	if rules := p.Guarded || len(p.Deny)+len(p.Allow) > 0; rules && !is && !isName(canonical(host)) {
 		return &Refusal{host, proxyRule}
 	}
-	return p.Host(host, port)
+	return p.named(host, port)
 }
 
 // Address checks a connection to an address that host has, or is.
@@ -91,7 +100,7 @@ func (p *Policy) Address(host string, addr netip.Addr, port uint16) error {
 const (
 	notAllowed = "endpoint_allow has neither the name nor the address"
 	guardRule  = "jobs of users who are no admins are kept away from loopback and link-local addresses; " +
-		"endpoint_allow can name the network"
+		"endpoint_allow can name the network, beside * for all others"
 	proxyRule = "a proxy may take it for another name, or for an address; write a name in ASCII (xn--...), or an " +
 		"address in its usual form"
 )
