@@ -162,7 +162,7 @@ func (m *move) importAll() error {
 		m.say("the jobs are held: run this with --take-over, or stop the CouchDB's replicator " +
 			"([replicator] max_jobs = 0) and lift the holds (couchrelay hold lift)")
 	}
-	if err := m.checkRefused(); err != nil || m.DryRun || !m.TakeOver {
+	if err := m.checkRefused("taken over"); err != nil || m.DryRun || !m.TakeOver {
 		return err
 	}
 	if err := m.stopCouchDB(before); err != nil {
@@ -182,7 +182,7 @@ func (m *move) startHere() error {
 		return err
 	}
 	names, err := m.copyHere()
-	if err := errors.Join(err, m.checkRefused()); err != nil {
+	if err := errors.Join(err, m.checkRefused("taken over")); err != nil {
 		return err
 	}
 	return m.liftHolds(names)
@@ -234,13 +234,13 @@ func (m *move) copyHere() (names []string, err error) {
 
 // checkRefused fails a move that leaves documents behind. So a side does not take over while the other one has
 // replications that it lacks: these would run nowhere.
-func (m *move) checkRefused() error {
+func (m *move) checkRefused(takenOver string) error {
 	if m.refused == 0 {
 		return nil
 	}
 	so := "their documents are not copied"
 	if m.TakeOver {
-		so = "nothing is taken over"
+		so = "nothing is " + takenOver
 	}
 	return fmt.Errorf("%d revisions are refused, so %s: change or delete their documents, and run the command again",
 		m.refused, so)
@@ -382,7 +382,7 @@ func (m *move) copyThere(names []string) error {
 	for _, field := range slices.Sorted(maps.Keys(m.ignored)) {
 		m.say("the CouchDB ignores `%s` of %s", field, some(m.ignored[field], ", "))
 	}
-	return m.checkRefused()
+	return m.checkRefused("given back")
 }
 
 // ownReplicators are the names of the service's replicator databases without mirrors, whose documents are elsewhere: a
