@@ -118,8 +118,7 @@ func Locals(db *Database, l Listing) (rows []Listed, rest Listing, more bool, er
 }
 
 // LocalsByID looks local documents up by their ids: as many as one transaction should read, at least the first. One
-// that
-// does not exist has no revision.
+// that does not exist has no revision.
 func LocalsByID(db *Database, ids []string) (rows []Listed, err error) {
 	chunks := 0
 	for _, id := range ids[:min(len(ids), localsAtOnce)] {

@@ -21,6 +21,7 @@ type follower struct {
 	now    instant.Time
 	last   map[string]Job // jobs at the last check, without data
 	cursor Cursor
+	began  Sequence            // where the list begins of which cursor is a place
 	heard  map[string]Sequence // newest sequence of a job that the reader was told
 }
 
@@ -80,6 +81,9 @@ type page struct {
 func (f *follower) Follow(t *rapid.T) {
 	limit, all := rapid.IntRange(1, 3).Draw(t, "limit"), rapid.Bool().Draw(t, "all")
 	for more := true; more; {
+		if f.cursor.ID == "" { // a list begins
+			f.began = f.cursor.After
+		}
 		p, err := kv.Run(context.Background(), f.db, func(tx kv.Tx) (p page, err error) {
 			p.list, p.next, p.more, err = f.q.Keys.ChangesSince(tx, f.cursor, limit)
 			return p, err
@@ -97,7 +101,8 @@ func (f *follower) Follow(t *rapid.T) {
 			}
 			before, f.heard[c.ID] = c.Sequence, c.Sequence
 		}
-		if p.more && p.next.After.Compare(f.cursor.After) < 0 {
+		back := p.next.After.Compare(f.began) < 0
+		if back || p.more && p.next.After.Compare(f.cursor.After) < 0 {
 			t.Fatalf("the reader goes from %v to %v", f.cursor, p.next)
 		}
 		f.cursor, more = p.next, p.more && all
