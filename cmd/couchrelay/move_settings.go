@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	coreconfig "couchrelay/core/config"
 )
 
 // settingsOfScheduler are the keys of [replicator] that an import takes over. Those of TLS are not among them: CouchDB
@@ -38,7 +40,11 @@ func (m *move) settings() error {
 			if section == "replicator" && !slices.Contains(settingsOfScheduler, key) || sameSetting(value, ours[key]) {
 				continue
 			}
-			m.say("[%s] %s = %s (here %s)", section, key, value, orNone(ours[key]))
+			restart := ""
+			if effect(coreconfig.Row{Section: section, Key: key}) == atNextStart {
+				restart = ", and a restart"
+			}
+			m.say("[%s] %s = %s (here %s)%s", section, key, value, orNone(ours[key]), restart)
 			if m.DryRun {
 				continue
 			}

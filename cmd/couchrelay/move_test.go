@@ -55,6 +55,7 @@ func TestImportAndExport(t *testing.T) {
 	couch.want(201, "PUT", "team%2Ba%2F_replicator", "")
 	couch.want(201, "PUT", "team%2Ba%2F_replicator/steady", couch.body(`,"continuous":true`))
 	couch.want(200, "PUT", "_node/_local/_config/replicator/max_churn", `"7"`)
+	couch.want(200, "PUT", "_node/_local/_config/replicator/worker_processes", `"3"`)
 	read := func(r *rig) any {
 		_, view := r.call("GET", "_scheduler/docs/team%2Ba%2F_replicator/steady", "")
 		info, _ := view["info"].(map[string]any)
@@ -66,7 +67,9 @@ func TestImportAndExport(t *testing.T) {
 	couch.await("the copy", func() bool { return read(couch) == 20.0 })
 
 	said, err := r.shift(couch, true, func(m *move) { m.DryRun = true })
-	if err != nil || !strings.Contains(said, "1 revisions to copy") || !strings.Contains(said, "max_churn = 7") {
+	if err != nil || !strings.Contains(said, "1 revisions to copy") ||
+		!strings.Contains(said, "max_churn = 7 (here 20)\n") ||
+		!strings.Contains(said, "worker_processes = 3 (here 4), and a restart\n") {
 		t.Errorf("dry run: %v\n%s", err, said)
 	}
 	r.want(404, "GET", "team%2Ba%2F_replicator", "")
