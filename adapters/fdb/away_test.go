@@ -207,6 +207,66 @@ func TestReadsHang(t *testing.T) {
 	}
 }
 
+// TestOtherData: once a row is gone that must be there, no transaction commits writes or begins, whatever comes back,
+// and the log says so once.
+func TestOtherData(t *testing.T) {
+	log := newLog()
+	cluster, db := openCluster(t,
+		fdb.Options{Probe: time.Millisecond, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	set := func(key string) error {
+		return kv.Do(bg, db, func(tx kv.Tx) error { tx.Set([]byte(key), []byte("v")); return nil })
+	}
+	if err := set("id"); err != nil {
+		t.Fatal(err)
+	}
+	db.Expect([]byte("id"), []byte("v"))
+	cluster.Decide(once(fakefdb.Read, fakefdb.Outcome{Fault: fakefdb.TooOldEarly}))
+	if err := set("a"); err != nil || get(t, db, "a") == nil {
+		t.Errorf("a write to the right data: %v", err)
+	}
+	begun := db.Begin(bg, kv.Options{})
+	if _, err := begun.Get([]byte("a")); err != nil {
+		t.Fatal(err)
+	}
+	begun.Set([]byte("b"), nil)
+	put := func(key string, value []byte) {
+		err := kv.Do(bg, cluster.DB, func(tx kv.Tx) error {
+			if tx.Clear([]byte(key)); value != nil {
+				tx.Set([]byte(key), value)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("id", nil)
+	if err := begun.Commit(); kv.CodeOf(err) != kv.NotCommitted {
+		t.Errorf("a commit of writes to data that were the right ones: %v", err)
+	}
+	if get(t, db, "a") == nil {
+		t.Error("nothing can be read")
+	}
+	available := db.Available()
+	for _, key := range []string{"c", "d"} {
+		if err := set(key); !errors.Is(err, fdb.ErrReplaced) || !errors.Is(err, kv.ErrUnavailable) {
+			t.Errorf("a write to other data: %v", err)
+		}
+		put("id", []byte("v")) // too late
+	}
+	<-available.Done()
+	time.Sleep(20 * time.Millisecond) // some probes
+	if err := db.Err(); !errors.Is(err, fdb.ErrReplaced) || log.count("store_replaced") != 1 || log.count("fdb_") != 0 {
+		t.Errorf("Err is %v, log %s", err, log.lines)
+	}
+	rows, err := kv.Run(bg, cluster.DB, func(tx kv.Tx) ([][]byte, error) {
+		return tx.GetAll([][]byte{[]byte("b"), []byte("c"), []byte("d")})
+	})
+	if err != nil || rows[0] != nil || rows[1] != nil || rows[2] != nil {
+		t.Errorf("written: %q, %v", rows, err)
+	}
+}
+
 // TestClusterRefuses: a cluster that answers with errors counts as away, and the log says so once.
 func TestClusterRefuses(t *testing.T) {
 	log := newLog()

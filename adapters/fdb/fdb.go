@@ -3,11 +3,14 @@
 package fdb
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"couchrelay/core/kv"
@@ -18,9 +21,10 @@ import (
 
 // Database is a cluster that is in use.
 type Database struct {
-	Options                     // with all defaults filled in
-	clusterFile string          // path, as given to Open
-	client      client.Database // shared by all Databases with this cluster file; never closed, see connect
+	Options                                 // with all defaults filled in
+	clusterFile string                      // path, as given to Open
+	client      client.Database             // shared by all Databases with this cluster file; never closed, see connect
+	expected    atomic.Pointer[kv.KeyValue] // see Expect; nil for nothing
 	versions    versions
 	monitor     monitor
 	closed      chan struct{} // closed by Close: no new transactions begin
@@ -98,6 +102,10 @@ func (db *Database) Begin(ctx context.Context, o kv.Options) kv.Transaction {
 		return t
 	default:
 	}
+	if err := db.Err(); errors.Is(err, ErrReplaced) {
+		t.ended = fmt.Errorf("%w: %w", kv.ErrUnavailable, err)
+		return t
+	}
 	handle, err := db.client.CreateTransaction()
 	if err != nil {
 		t.ended = wrap(err)
@@ -113,6 +121,27 @@ func (db *Database) Exclusive() bool { return false }
 
 // Err returns why no operation can succeed at present, nil while the cluster answers.
 func (db *Database) Err() error { return db.monitor.err() }
+
+// Expect says which value a key has as long as the cluster's data are those that the process began with: a cluster
+// can be emptied, restored, or lose its data. Transactions that write read the key, and commit nothing where it has
+// another value. They fail with ErrReplaced then, as do all later ones, and the cluster counts as away for good: what
+// the process knows belongs to other data. Expect is called once.
+func (db *Database) Expect(key, value []byte) {
+	db.expected.Store(&kv.KeyValue{Key: key, Value: value})
+}
+
+// prove returns ErrReplaced, and has the cluster count as away, unless the key of Expect has the value found.
+func (db *Database) prove(found []byte) error {
+	e := db.expected.Load()
+	if bytes.Equal(found, e.Value) {
+		return nil
+	}
+	const problem = "FoundationDB cluster of %s: %w: %q has the value %q, not %q; restore it with all nodes stopped, " +
+		"or restart the nodes, which begin with what there is"
+	err := fmt.Errorf(problem, db.clusterFile, ErrReplaced, e.Key, found, e.Value)
+	db.monitor.replaced(db, err)
+	return fmt.Errorf("%w: %w", kv.ErrUnavailable, err)
+}
 
 // Available returns a context that lasts until the cluster goes away. Its cause is then the reason, with
 // kv.ErrUnavailable in its chain. While the cluster is away it has ended. It is for requests, whose clients

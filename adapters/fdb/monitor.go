@@ -4,6 +4,7 @@ package fdb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -30,7 +31,7 @@ func (m *monitor) start(db *Database) {
 	m.present, m.leaving = context.WithCancelCause(context.Background())
 	go func() {
 		defer close(m.done)
-		for ctx.Err() == nil {
+		for ctx.Err() == nil && !errors.Is(m.err(), ErrReplaced) {
 			m.probe(ctx, db)
 			select {
 			case <-db.Clock.After(db.Probe):
@@ -78,7 +79,7 @@ func (m *monitor) probe(ctx context.Context, db *Database) {
 		err = <-answer
 	}
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil || errors.Is(m.err(), ErrReplaced):
 	case err != nil:
 		m.leave(db, fmt.Errorf("FoundationDB cluster of %s: %w", db.clusterFile, err))
 	default:
@@ -101,6 +102,13 @@ func (db *Database) away(since time.Time, reading bool, refused *error) error {
 	return err
 }
 
+// replaced notes, and logs once, that the cluster is away for good, since it has other data.
+func (m *monitor) replaced(db *Database, err error) {
+	if before := m.set(err); !errors.Is(before, ErrReplaced) {
+		db.Logger.Error("store_replaced", "cluster_file", db.clusterFile, "error", err)
+	}
+}
+
 // leave notes, and logs once, why the cluster is away.
 func (m *monitor) leave(db *Database, err error) {
 	if m.set(err) == nil {
@@ -116,10 +124,13 @@ func (m *monitor) back(db *Database, asked time.Time) {
 	}
 }
 
-// set changes the state and returns the one before.
+// set changes the state, unless that is for good, and returns the one before.
 func (m *monitor) set(err error) (before error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if errors.Is(m.away, ErrReplaced) && !errors.Is(err, ErrClosed) {
+		return m.away
+	}
 	before, m.away = m.away, err
 	if err != nil {
 		m.leaving(fmt.Errorf("%w: %w", kv.ErrUnavailable, err))

@@ -26,6 +26,8 @@ var (
 	ErrClosed = errors.New("the store is closed")
 	// ErrAway is in the chain of errors while the cluster does not answer.
 	ErrAway = errors.New("the FoundationDB cluster does not answer")
+	// ErrReplaced is in the chain of all errors after the cluster had other data than it should; see Database.Expect.
+	ErrReplaced = errors.New("the store was emptied, or replaced by another one, while it was in use")
 	// ErrClient means that the client library cannot be used.
 	ErrClient = errors.New("FoundationDB's client library cannot be used")
 )
@@ -34,7 +36,7 @@ var (
 type Options struct {
 	// Clock measures the monitor's pauses and the age of read versions. Nil stands for the system's.
 	Clock clock.Clock
-	// Logger gets the lines fdb_away and fdb_back. Nil stands for none.
+	// Logger gets the lines fdb_away, fdb_back and store_replaced. Nil stands for none.
 	Logger *slog.Logger
 	// Key is the key that the monitor reads. It should be a key of the service: a cluster can lose the servers of
 	// some keys and go on serving the others. Nil stands for the lowest of all keys.

@@ -23,13 +23,14 @@ type transaction struct {
 	client  client.Transaction
 
 	// The state of the present attempt, which OnError resets.
-	version  int64            // read version, 0 until it is known
-	wrote    bool             // there are writes or write conflicts, so the commit is sent to the cluster
-	stamping bool             // a write has a versionstamp, whose keys cannot be read
-	fault    error            // of an operation without a result; the next one with a result returns it
-	lost     error            // of the first operation that failed; the commit returns it
-	over     bool             // Commit was called: the attempt takes no more operations
-	stamp    client.FutureKey // the versionstamp, asked for just before the commit; nil if nothing was written
+	version  int64                  // read version, 0 until it is known
+	wrote    bool                   // there are writes or write conflicts, so the commit is sent to the cluster
+	stamping bool                   // a write has a versionstamp, whose keys cannot be read
+	fault    error                  // of an operation without a result; the next one with a result returns it
+	lost     error                  // of the first operation that failed; the commit returns it
+	over     bool                   // Commit was called: the attempt takes no more operations
+	proof    client.FutureByteSlice // value of the key that Database.Expect names, nil if nothing was written
+	stamp    client.FutureKey       // the versionstamp, asked for just before the commit; nil if nothing was written
 
 	ended error // why there are no further attempts; nil as long as there may be some
 }
@@ -81,8 +82,14 @@ func (t *transaction) open() bool { return t.ended == nil && !t.over && t.fault 
 
 // writes is open for operations that the commit has to send, and notes that there is one.
 func (t *transaction) writes() bool {
-	t.wrote = t.wrote || t.open()
-	return t.open()
+	if !t.open() {
+		return false
+	}
+	if e := t.db.expected.Load(); e != nil && !t.wrote {
+		t.proof = t.client.Get(client.Key(e.Key)) // now, so that the commit need not wait for it
+	}
+	t.wrote = true
+	return true
 }
 
 // wait waits until a future is ready. When the context ends it cancels the future and the whole transaction,
@@ -228,6 +235,14 @@ func (t *transaction) Commit() error {
 	if err == nil || err == t.fault {
 		err = cmp.Or(t.lost, err) // the client lets some of them pass, such as those of keys that are not legal
 	}
+	if err == nil && t.proof != nil {
+		t.wait(t.proof)
+		var value []byte
+		if value, err = t.proof.Get(); err != nil {
+			return t.result(err)
+		}
+		err = t.db.prove(value)
+	}
 	if err != nil {
 		return err
 	}
@@ -287,7 +302,8 @@ func (t *transaction) OnError(err error) error {
 		t.end(err)
 		return err
 	}
-	t.version, t.wrote, t.stamping, t.over, t.fault, t.lost, t.stamp = 0, false, false, false, nil, nil, nil
+	t.version, t.wrote, t.stamping, t.over = 0, false, false, false
+	t.fault, t.lost, t.proof, t.stamp = nil, nil, nil, nil
 	t.options.Stale = false // or it might meet the same conflict again
 	t.prepare()
 	return nil

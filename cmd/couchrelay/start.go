@@ -90,6 +90,9 @@ func (s *service) prepareOnce(ctx context.Context) error {
 			"detail", "[couchdb] uuid must be the same on all nodes: "+
 				"a job whose nodes have different ones does not find its checkpoints")
 	}
+	if shared, ok := s.db.store.(interface{ Expect(key, value []byte) }); ok {
+		shared.Expect(jobstore.KeysBelow(root).UUID, []byte(uuid)) // or nodes would take an emptied store for theirs
+	}
 	s.uuid = c.Replicator.Server.UUID
 	s.store = jobstore.New(root, c.Replicator)
 	s.store.Functions = javascript.New()

@@ -219,3 +219,37 @@ func TestSweepTakesFewRoundTrips(t *testing.T) {
 		t.Logf("%d round trips", trips)
 	}
 }
+
+// TestStoreIsEmptiedMeanwhile: nodes do not take a store that somebody has emptied for one without jobs. They answer
+// 503 and write nothing, until they are started again.
+func TestStoreIsEmptiedMeanwhile(t *testing.T) {
+	r, cluster := newClusterRig(t)
+	r.fill(20)
+	r.want(201, "PUT", "_replicator/before", r.body(`,"continuous":true`))
+	r.await("the run", func() bool { return request("GET", r.target.url+"copy/doc19", nil, nil) == nil })
+	all := kv.PrefixRange(tuple.Pack("test"))
+	err := kv.Do(t.Context(), cluster.DB, func(tx kv.Tx) error { tx.ClearRange(all); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.await("503", func() bool { status, _ := r.call("GET", "_up", ""); return status == 503 })
+	for _, request := range []string{"GET _up", "GET _scheduler/jobs", "PUT _replicator", "PUT _replicator/during"} {
+		method, path, _ := strings.Cut(request, " ")
+		refused := r.want(503, method, path, r.body(""))
+		if reason, _ := refused["reason"].(string); !strings.Contains(reason, "was emptied, or replaced") {
+			t.Errorf("%s: %v", request, refused)
+		}
+	}
+	if n := strings.Count(r.log.String(), "msg=store_replaced"); n != 1 {
+		t.Errorf("%d lines store_replaced", n)
+	}
+	r.stop()
+	rows, err := kv.Run(t.Context(), cluster.DB, func(tx kv.Tx) ([]kv.KeyValue, error) {
+		return tx.GetRange(all, kv.RangeOptions{})
+	})
+	if err != nil || len(rows) > 0 {
+		t.Errorf("rows %q, %v", rows, err)
+	}
+	r.start(config.Default())
+	r.want(200, "GET", "_up", "")
+}
