@@ -170,6 +170,9 @@ func TestRefusedFromTerminal(t *testing.T) {
 	if printed, err := run("replicate"); err != nil || !strings.Contains(printed, before) {
 		t.Errorf("the second run: %v, %s", err, printed)
 	}
+	if printed, err := run("verify", "--repair"); err == nil || strings.Count(printed, "refused: doc") != 2 {
+		t.Errorf("a repair that is refused: %v, %s", err, printed)
+	}
 	name = "/retry"
 	for _, line := range [][]string{{"--create-target"}, nil} {
 		printed, err := run(append([]string{"replicate", "--on-refusal", "retry"}, line...)...)

@@ -102,12 +102,7 @@ func (c *replicateCommand) Run() error {
 		<-signals
 		cancel()
 	}()
-	named := 0
-	refused := loop.Refused{Told: func(f replication.Finding) {
-		if named++; named <= maxNamed {
-			out.say("refused: " + wordsOf(f.Refusal))
-		}
-	}}
+	refused := loop.Refused{Told: tellRefused(out.say)}
 	end := loop.Replicate(ctx, stop, wall, plan, pair, out.show, &refused)
 	out.finish(end.Info)
 	if i := end.Info; i.DocWriteFailures > i.Refused {
@@ -157,6 +152,16 @@ func seqJSON(s string) any {
 
 // maxNamed is the number of refusals that are told as they happen. More are counted at the end.
 const maxNamed = 10
+
+// tellRefused says the first refusals that it is told of.
+func tellRefused(say func(string)) func(replication.Finding) {
+	named := 0
+	return func(f replication.Finding) {
+		if named++; named <= maxNamed {
+			say("refused: " + wordsOf(f.Refusal))
+		}
+	}
+}
 
 func wordsOf(r peer.Refusal) string {
 	return fmt.Sprintf("%s %s: %s %s", r.ID, r.Rev, r.Error, r.Reason)

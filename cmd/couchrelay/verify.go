@@ -75,7 +75,10 @@ func (c *verifyCommand) Run(w *window) error {
 		return err
 	}
 	if c.Repair {
-		v.Repair = func(ctx context.Context, ids []string) error { return repair(ctx, client, wall, *rep, ids) }
+		told := tellRefused(func(text string) { fmt.Fprintln(os.Stderr, terminal.Clean(text)) })
+		v.Repair = func(ctx context.Context, ids []string) error {
+			return repair(ctx, client, wall, *rep, ids, told)
+		}
 	}
 	n, err := v.Run(ctx)
 	if err != nil {
@@ -165,8 +168,9 @@ func sumOf(n verify.Counts) string {
 	return text
 }
 
-// repair copies documents to the target.
-func repair(ctx context.Context, client *couch.Client, wall clock.Clock, rep spec.Replication, ids []string) error {
+// repair copies documents to the target, and tells what it refuses.
+func repair(ctx context.Context, client *couch.Client, wall clock.Clock, rep spec.Replication, ids []string,
+	told func(replication.Finding)) error {
 	rep.Filter = spec.Filter{Kind: spec.DocIDs, DocIDs: ids}
 	rep.Continuous, rep.CreateTarget, rep.UseCheckpoints = false, false, false
 	pair, err := client.Pair(rep)
@@ -177,7 +181,7 @@ func repair(ctx context.Context, client *couch.Client, wall clock.Clock, rep spe
 		Server:  repid.Server{UUID: terminalUUID, HostName: "localhost", Port: 5984},
 		Created: instant.Of(wall.Now()), Seed: randomSeed(), ProgressInterval: time.Hour,
 	})
-	end := loop.Replicate(ctx, nil, wall, plan, pair, func(replication.Info) {}, &loop.Refused{})
+	end := loop.Replicate(ctx, nil, wall, plan, pair, func(replication.Info) {}, &loop.Refused{Told: told})
 	if end.Cause == replication.Crashed || end.Cause == replication.Failed {
 		return errors.New(end.Trouble.String())
 	}
