@@ -206,6 +206,7 @@ func TestCutLongPolls(t *testing.T) {
 		{"by a balancer", nil, peer.Failure{Kind: peer.Broken}, 30 * time.Second},
 		{"by a proxy that keeps signs of life to itself", nil, peer.Failure{Kind: peer.TimedOut}, 30 * time.Second},
 		{"by a gateway", nil, status(504), time.Minute},
+		{"by a server that had enough", nil, status(408), time.Minute},
 		{"once in a while", nil, peer.Failure{Kind: peer.Broken}, 20 * time.Hour},
 		{"soon", nil, peer.Failure{Kind: peer.Broken}, quietRead},
 		{"among answers 429", new(status(429)), peer.Failure{Kind: peer.Broken}, time.Hour},
