@@ -256,7 +256,7 @@ func (l lots) releaseOf(row []byte, now instant.Time, limit int, without []strin
 	if err != nil {
 		return 0, err
 	}
-	ids := slices.DeleteFunc(slices.Clone(all), func(id string) bool { return slices.Contains(without, id) })
+	ids := slices.DeleteFunc(all, func(id string) bool { return slices.Contains(without, id) })
 	if len(ids) < limit && len(ids) == len(all) {
 		l.tx.Clear(row)
 	}
