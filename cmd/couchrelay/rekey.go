@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"couchrelay/core/ejson"
@@ -57,9 +58,20 @@ func ids(list ejson.Value) string {
 func keysOn(s *screen, v ejson.Value) {
 	s.list(s.need(v, "keys"), "id!", "rows", "seals", "file in_file", "needed")
 	s.line("rows in clear: %s", plain(member(v, "rows_in_clear")))
-	if member(v, "done").Kind == ejson.True {
+	switch {
+	case member(v, "done").Kind != ejson.True:
+		s.line("under way: %s rows have been rewritten", plain(member(v, "rows_rewritten")))
+	case needsOther(member(v, "keys")):
+		s.line("done, and rows have another key since, as of a node that was not reloaded: reload it, and have the " +
+			"rows rewritten with --drop")
+	default:
 		s.line("done: all rows have the first key")
-		return
 	}
-	s.line("under way: %s rows have been rewritten", plain(member(v, "rows_rewritten")))
+}
+
+// needsOther reports whether rows have another key than the one that seals.
+func needsOther(keys ejson.Value) bool {
+	return slices.ContainsFunc(keys.Elems, func(k ejson.Value) bool {
+		return member(k, "seals").Kind != ejson.True && plain(member(k, "rows")) != "0"
+	})
 }

@@ -4,12 +4,14 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"couchrelay/adapters/seal"
+	"couchrelay/core/ejson"
 )
 
 // TestKeyOfAService: a service with a directory makes its key there, changes it when asked, and needs only the new one
@@ -55,5 +57,20 @@ func TestKeyOfAService(t *testing.T) {
 	r = onStore(t, dir)
 	if source := r.want(200, "GET", "_replicator/r", "")["source"]; source != "http://u:hunter2@127.0.0.1:1/a" {
 		t.Errorf("the document came back with source %v", source)
+	}
+}
+
+// TestRowsOfAnotherKey: a status does not say that all rows have the first key while some have another one.
+func TestRowsOfAnotherKey(t *testing.T) {
+	for rows, want := range map[int]string{0: "done: all rows", 1: "done, and rows have another key"} {
+		v, err := ejson.Parse(fmt.Appendf(nil, `{"keys":[{"id":"a","seals":true,"in_file":true,"needed":true,"rows":7},
+			{"id":"b","seals":false,"in_file":true,"needed":true,"rows":%d}],"rows_in_clear":0,"done":true}`, rows))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &screen{}
+		if keysOn(s, v); !strings.Contains(s.text.String(), want) {
+			t.Errorf("with %d rows: %s", rows, s.text.String())
+		}
 	}
 }
