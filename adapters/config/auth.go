@@ -72,7 +72,7 @@ type Key struct {
 type Authority struct {
 	URL   string        // empty for none
 	None  bool          // whether there is none also behind a front
-	Front bool          // whether URL is that of [front] couchdb, as nothing else says; empty without
+	Front bool          // whether URL follows [front] couchdb, since [couch_auth] url is not set
 	Cache time.Duration // for how long an answer counts
 	Wait  time.Duration // for an answer
 }

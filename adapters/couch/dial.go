@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"couchrelay/adapters/descriptors"
 	"couchrelay/core/reach"
 	"couchrelay/core/spec"
 )
@@ -21,32 +20,37 @@ import (
 // and wraps it in a conn. net/http bounds all handshakes but that with a SOCKS proxy, so connections to such a
 // proxy have a deadline until their first request; see carry.
 func (c *Client) dialer(r route) dialFunc {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		files := c.options.Files
-		if !files.Job() {
-			return nil, &net.OpError{Op: "dial", Net: network, Err: descriptors.ErrNone}
-		}
+	dial := c.options.Files.Dial(func(ctx context.Context, network, address string) (net.Conn, error) {
 		raw, err := c.connect(ctx, r.policy, network, address)
-		files.Opened()
 		if err != nil {
-			files.Give()
 			return nil, err
 		}
-		made := &conn{Conn: raw, closed: make(chan struct{}), given: files.Give}
-		if tcp, ok := raw.(*net.TCPConn); ok {
-			if err := setOptions(tcp, r.socket); err != nil {
-				made.Close()
-				return nil, err
-			}
+		if err := prepare(raw, r); err != nil {
+			raw.Close()
+			return nil, err
 		}
-		if strings.HasPrefix(r.proxy, "socks") {
-			if err := raw.SetDeadline(time.Now().Add(dialTimeout)); err != nil {
-				made.Close()
-				return nil, err
-			}
+		return raw, nil
+	})
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		counted, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
 		}
-		return made, nil
+		return &conn{Conn: counted, closed: make(chan struct{})}, nil
 	}
+}
+
+// prepare sets what an endpoint wants of its connections.
+func prepare(raw net.Conn, r route) error {
+	if tcp, ok := raw.(*net.TCPConn); ok {
+		if err := setOptions(tcp, r.socket); err != nil {
+			return err
+		}
+	}
+	if strings.HasPrefix(r.proxy, "socks") {
+		return raw.SetDeadline(time.Now().Add(dialTimeout))
+	}
+	return nil
 }
 
 // connect opens a connection to a server or proxy, if the policy allows it by the name, and each address that is tried.
@@ -124,8 +128,6 @@ type conn struct {
 	net.Conn
 	once    sync.Once
 	closed  chan struct{}                   // closed once the connection is closed or about to be
-	ends    sync.Once                       // of given
-	given   func()                          // gives the connection's descriptor back
 	request atomic.Pointer[<-chan struct{}] // Done of the present request's context; nil before the first one
 }
 
@@ -172,7 +174,6 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 // Close closes the connection and frees blocked writers.
 func (c *conn) Close() error {
 	c.end()
-	defer c.ends.Do(c.given)
 	return c.Conn.Close()
 }
 

@@ -22,7 +22,7 @@ type Budget struct {
 // New divides the descriptors of a process that may have limit open.
 func New(limit uint64) *Budget {
 	all := int64(min(limit, 1<<32))
-	others := int64(StoreFiles(limit)) * 3 / 2 // logs of the store, and what is open for a moment
+	others := int64(StoreFiles(limit)) * 3 / 2 // half as many again, for logs and for files that are open briefly
 	clients := all - min(others, all/2)
 	return &Budget{clients: clients, jobs: clients - min(clients/4, 256)}
 }

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// ErrNone is what the system says, too, where more than connections leave to others are open.
+// ErrNone is the error of a connection for which no descriptor is left. The system's own error is in its chain.
 var ErrNone = fmt.Errorf("%w: the process may have %d, of which some are kept for the store and for clients",
 	syscall.EMFILE, Limit())
 
@@ -32,7 +32,7 @@ func (b *Budget) Dial(dial DialContext) DialContext {
 	}
 }
 
-// connection is one that counts until it is closed.
+// connection gives its descriptor back when it is closed.
 type connection struct {
 	net.Conn
 	left func()

@@ -1,5 +1,5 @@
 // Package durable replaces files so that a crash at any moment leaves either the old content or the new one, and reads
-// files without waiting for those that are pipes.
+// files with a bound on the wait for a pipe.
 package durable
 
 import (

@@ -11,8 +11,8 @@ import (
 // patience is how long the program that writes a pipe may be silent. Tests shorten it.
 var patience = 30 * time.Second
 
-// ReadFile reads a file as os.ReadFile does, but never waits for ever: a pipe that no program writes is refused, and
-// one whose program is silent for long. So a file that has become a pipe keeps nobody waiting who shares its lock.
+// ReadFile reads a file as os.ReadFile does, but has a bound on the wait for a pipe: it refuses a pipe that no program
+// writes, and one whose program is silent for 30 seconds. Callers read files while they hold locks.
 func ReadFile(path string) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestReadFile: files and pipes are read as they are, and a pipe from which nothing comes keeps nobody waiting.
+// TestReadFile: ReadFile reads files and pipes, and does not wait for ever for a pipe from which nothing comes.
 func TestReadFile(t *testing.T) {
 	patience = 50 * time.Millisecond
 	path := filepath.Join(t.TempDir(), "file")

@@ -31,7 +31,7 @@
 // stops answering (fdb_away) and when it answers again (fdb_back); Err has the reason in between. Available
 // lets requests, which should not wait, end with the cluster.
 //
-// A cluster can also come back with other data, or be emptied. A process that went on would take them for its own, and
-// an empty store for one without jobs. So whoever opened the store says by a row what must be there (Expect), which
-// each transaction that writes reads besides.
+// A cluster can also come back with other data, or be emptied. A process that went on would take these data for its
+// own, and an empty store for one without jobs. So the service names a row that only its own store has (Expect). Each
+// transaction that writes also reads this row, and fails if it has changed.
 package fdb

@@ -122,10 +122,11 @@ func (db *Database) Exclusive() bool { return false }
 // Err returns why no operation can succeed at present, nil while the cluster answers.
 func (db *Database) Err() error { return db.monitor.err() }
 
-// Expect says which value a key has as long as the cluster's data are those that the process began with: a cluster
-// can be emptied, restored, or lose its data. Transactions that write read the key, and commit nothing where it has
-// another value. They fail with ErrReplaced then, as do all later ones, and the cluster counts as away for good: what
-// the process knows belongs to other data. Expect is called once.
+// Expect names a key, and the value that it has in the store which the process began with. A cluster can be emptied,
+// restored, or lose its data under a running process. So each transaction that writes reads the key, and commits
+// nothing if it has another value. That transaction and all later ones fail with ErrReplaced, and the cluster counts
+// as away until the process ends, since what the process knows belongs to the earlier data. Expect is called once,
+// before the node runs.
 func (db *Database) Expect(key, value []byte) {
 	db.expected.Store(&kv.KeyValue{Key: key, Value: value})
 }

@@ -31,7 +31,7 @@ const (
 	maxText   = 8 << 10                // bytes of a reason
 	maxCode   = 128 << 10              // bytes of a function: one that is nested takes a thousand times as much stack
 	maxStray  = 4                      // calls that still run: while there are as many, none is made
-	maxCalls  = 16                     // calls at once, those that still run among them
+	maxCalls  = 16                     // calls at once; those that did not end in time count until they do
 	maxCached = 256                    // compiled functions
 )
 

@@ -245,7 +245,8 @@ func (s *service) ReloadConfig(ctx context.Context) error {
 	return nil
 }
 
-// waiting are the names of the settings that take effect at the next start, given those that are set now.
+// waiting returns the names of the settings that differ from those of the start and take effect at the next one. now is
+// what the configuration says at present; a setting of the start that it lacks was removed since.
 func waiting(s *service, now map[string]map[string]relay.Setting) (names []config.Name) {
 	for section, settings := range now {
 		for key, setting := range settings {

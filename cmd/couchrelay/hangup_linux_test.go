@@ -84,7 +84,7 @@ func TestHangupDuringStart(t *testing.T) {
 	})
 }
 
-// TestLogWithoutReader: the service goes on, and ends in order, though nobody reads its log and its output any more.
+// TestLogWithoutReader: the service goes on, and ends in order, after the reader of its log and output has ended.
 func TestLogWithoutReader(t *testing.T) {
 	read, write, err := os.Pipe()
 	if err != nil {

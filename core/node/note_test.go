@@ -62,3 +62,28 @@ func TestNotesOfRefusals(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// TestReadOnlySourceIsTold tells the log once of each run, be it by its end, and users in the job's view.
+func TestReadOnlySourceIsTold(t *testing.T) {
+	info := replication.Info{SourceReadOnly: true}
+	for tells := range 3 {
+		w := newWorld(t)
+		w.putMany(1, true)
+		n := w.start("n1", nil)
+		run := n.runOf("r000")
+		for range tells {
+			n.step(RunProgress{Run: run, Info: info})
+			w.pass(time.Second)
+		}
+		n.step(RunEnded{Run: run, End: replication.End{Cause: replication.Completed, Info: info}})
+		told := 0
+		for _, what := range n.notes {
+			if what == "source_read_only" {
+				told++
+			}
+		}
+		if told != 1 {
+			t.Errorf("told %d times: notes %v", tells, n.notes)
+		}
+	}
+}

@@ -350,7 +350,7 @@ func TestDescriptors(t *testing.T) {
 	}
 }
 
-// TestBodiesOfLists: a body that names databases and cannot be read is answered with what is wrong with it.
+// TestBodiesOfLists: the front refuses a list of databases that it cannot read, and says why.
 func TestBodiesOfLists(t *testing.T) {
 	h := New(Options{CouchDB: &url.URL{Scheme: "http", Host: "127.0.0.1:1"}, Logger: slog.New(slog.DiscardHandler)})
 	for status, body := range map[int]io.Reader{
