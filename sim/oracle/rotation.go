@@ -100,14 +100,14 @@ func slotsOf(p *process) slots {
 }
 
 // isYoung reports whether a run has just begun, by the engine's clock.
-func (o *rotations) isYoung(r *run) bool { return o.w.Now().Sub(r.Began()) < r.p.Settings().MinRun }
+func (o *rotations) isYoung(r *run) bool { return o.w.Now().Sub(r.Began()) < r.p.applied.MinRun }
 
 // mayGiveWay reports whether a run could be stopped for waiting jobs as its node sees it: one that goes on,
 // is continuous, and has run for long enough by the node's steady clock, which was behind while the machine
 // was suspended.
 func (o *rotations) mayGiveWay(r *run) bool {
 	ran := o.w.Now().Sub(r.Began()) - r.p.Lag()
-	return r.goesOn() && r.Replication().Continuous && ran >= r.p.Settings().MinRun
+	return r.goesOn() && r.Replication().Continuous && ran >= r.p.applied.MinRun
 }
 
 // noteGivesWay remembers for which place runs are stopped. Only under fair share do places of runs never
@@ -153,7 +153,7 @@ func (o *rotations) checkBounds(p *process, seen node.Surveyed, stopped []*run) 
 			spared++
 		}
 	}
-	stops, churn := len(stopped), p.Settings().MaxChurn
+	stops, churn := len(stopped), p.applied.MaxChurn
 	if stops > max(s.excess, churn) {
 		o.Fail("S6a", "%s stops %d of %d runs at once; max_churn is %d, max_jobs %d",
 			p.Name, stops, s.going, churn, s.most)
@@ -215,7 +215,7 @@ func (o *rotations) checkGaveWay(q node.Request) {
 
 // checkTurns is S6g. The waiting jobs for which slots are free need no rotation.
 func (o *rotations) checkTurns(p *process, seen node.Surveyed, stops int) {
-	s, behind, churn := slotsOf(p), 0, p.Settings().MaxChurn
+	s, behind, churn := slotsOf(p), 0, p.applied.MaxChurn
 	waiting := seen.First[min(s.free, len(seen.First)):]
 	due := min(len(waiting), churn-s.excess)
 	if due <= 0 {

@@ -28,6 +28,7 @@ func (r *rig) slots(n int) {
 	s.MaxJobs, s.MaxChurn, s.MinRun = n, 2, time.Minute
 	r.node(1).SetSettings(s)
 	r.node(1).Occupy(0)
+	r.step(node.Configure{Settings: s})
 }
 
 func giveWay(runs ...*world.Run) (effects []node.Effect) {
@@ -110,6 +111,15 @@ func TestRotation(t *testing.T) {
 		{"none wait", rotates(2, nil, time.Hour), ""},
 		{"two give way", rotates(2, front, time.Hour, 0, 1), ""},
 		{"one gives way, and another could", rotates(2, front, time.Hour, 0), "S6g"},
+		{"two give way to three by a max_churn that the node was told", func(r *rig) {
+			r.slots(3)
+			runs := []*world.Run{r.runAt("one", 7, nil), r.runAt("two", 7, nil), r.runAt("three", 7, nil)}
+			s := r.node(1).Settings()
+			s.MaxChurn++
+			r.node(1).SetSettings(s) // it will be told later
+			r.pass(time.Hour)
+			r.survey(fifoOrder, idle, front, giveWay(runs[:2]...)...)
+		}, ""},
 		{"one gives way to one", rotates(2, front[:1], time.Hour, 0), ""},
 		{"one moves to another node", rotates(2, nil, time.Hour, 0), ""},
 		{"one gives way while a slot is free", rotates(1, front[:1], time.Hour, 0), "S6c"},

@@ -121,9 +121,9 @@ func (t *turns) checkShares(p *process) {
 	}
 }
 
-// checkSurvey is S6d. A request that is repeated does not change.
+// checkSurvey is S6d. A request that is repeated does not change, and only the settings count that the node was told.
 func (t *turns) checkSurvey(p *process, q node.Survey) {
-	if could := p.Settings().MaxChurn + max(0, p.MaxJobs()-p.Running()); !p.sight.again && q.First < could {
+	if could := p.applied.MaxChurn + max(0, p.MaxJobs()-p.Running()); !p.sight.again && q.First < could {
 		t.Fail("S6d", "%s looks at %d waiting jobs; max_churn and its free slots are for %d",
 			p.Name, q.First, could)
 	}

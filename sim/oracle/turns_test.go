@@ -84,6 +84,12 @@ func TestTurns(t *testing.T) {
 	}
 	tail := schedule.Account{Shares: 100, Jobs: 1, Tail: 12}
 	crowd := make([]int64, 11) // of a node with ten slots
+	// oneMore are the settings of the node with a max_churn that is higher by one.
+	oneMore := func(r *rig) node.Settings {
+		s := r.node(1).Settings()
+		s.MaxChurn++
+		return s
+	}
 	check(t, &turnSubject, []case_{
 		{"while none waited", ends(fifoOrder, idle, nil, turn(0, present)), ""},
 		{"while others waited", ends(fifoOrder, idle, crowd, turn(time.Minute, present)), ""},
@@ -157,10 +163,15 @@ func TestTurns(t *testing.T) {
 		{"asks again for what it asked for", func(r *rig) {
 			r.step(node.Wake{}, ask(1, node.Survey{First: 13}))
 			r.step(failed(1))
-			s := r.node(1).Settings()
-			s.MaxChurn++
-			r.node(1).SetSettings(s)
+			r.step(node.Configure{Settings: oneMore(r)})
 			r.step(node.Wake{}, ask(2, node.Survey{First: 13}))
+		}, ""},
+		{"asks for too few by settings that it was told", func(r *rig) {
+			r.step(node.Configure{Settings: oneMore(r)}, ask(1, node.Survey{First: 13}))
+		}, "S6d"},
+		{"asks for too few by settings that it was not told", func(r *rig) {
+			r.node(1).SetSettings(oneMore(r))
+			r.step(node.Wake{}, ask(1, node.Survey{First: 13}))
 		}, ""},
 	})
 }
