@@ -117,11 +117,16 @@ func (r copier) read(op peer.ReadChanges, reply peer.Reply) {
 	if f.over = got.End && !r.Continuous; f.over {
 		r.took(feedEnds)
 	}
-	if op.Wait && len(got.Rows) == 0 {
+	nothingNew := len(got.Rows) == 0 || sameNumber(before, f.since)
+	if op.Wait && nothingNew && r.now.Sub(r.last.sent) < quietPoll {
 		r.wait.pauses(r.now, idlePause)
 	}
 	r.wait.stuck = f.since == before && !got.End
 }
+
+// sameNumber reports whether the feed has not moved, as far as the numbers in front tell. Where they are the same, the
+// rows may be those of the read before, or those of a database that was made again and has as many changes.
+func sameNumber(a, b peer.Seq) bool { return a == b || a.Ordinal() != "" && a.Ordinal() == b.Ordinal() }
 
 // announce notes a row of the feed: each of its revisions is to be concluded.
 func (r copier) announce(row peer.Change) {

@@ -17,7 +17,8 @@ const (
 	longestPause = 300 * time.Second
 	longest429   = 25 * time.Second
 	missingPause = 2 * time.Second  // for a source to find what it announced
-	idlePause    = 10 * time.Second // of a feed that brings nothing
+	idlePause    = 10 * time.Second // of a feed that brings nothing new
+	quietPoll    = time.Second      // that a long poll should take before it brings nothing new
 	slack        = time.Second      // by which a run may be late
 	retriesLast  = time.Minute      // since the first failure
 	patience     = 150 * time.Second
