@@ -70,7 +70,7 @@ func (c *chronicle) stepped(s nodeStep) {
 // started tells of a run before the run is known to be under way.
 func (c *chronicle) started(w *world.Run) {
 	p := c.process(w.Node())
-	r := &run{Run: w, p: p, strayed: instant.Never}
+	r := &run{Run: w, p: p, strayed: instant.Never, admissions: admissions{}}
 	r.begin = c.beginning(r)
 	c.of[w] = r
 	p.runs = append(p.runs, r)

@@ -94,12 +94,13 @@ type run struct {
 	strayed   instant.Time // since when its job is not its own; Never while it is
 	defies    instant.Time // since when it can be expected to obey users, kept by control
 
-	feed     feed
-	counts   counts
-	backlog  backlog
-	bulk     bulk
-	rate     callRate
-	failures failures
+	feed       feed
+	counts     counts
+	backlog    backlog
+	bulk       bulk
+	rate       callRate
+	admissions admissions
+	failures   failures
 	attempts
 	atLogs
 	stall   stall

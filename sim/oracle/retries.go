@@ -17,7 +17,7 @@ type retries struct{ *chronicle }
 var retrySubject = subject{
 	invariants: []Invariant{
 		{"B1g", "Beyond the first 40 requests of a minute, a run sends no request more than 40 times in " +
-			"that minute."},
+			"that minute. For each copy that was refused it may ask 40 times whether the target lets it in."},
 		{"S28a", "A request that failed is repeated after a pause, which doubles with each failure up to " +
 			"25 seconds."},
 		{"S28b", "A request that is to be repeated is sent within a second of the end of its pause."},
@@ -59,6 +59,7 @@ func (rt *retries) replied(a reply) {
 	a.failures.note(f, now)
 	if copied, is := a.Result.(peer.Copied); is {
 		a.failures.noteCopied(a.op.(peer.CopyDoc).ID, copied, now)
+		a.admissions.copied(a.op.(peer.CopyDoc), copied)
 	}
 	if _, copies := a.op.(peer.CopyDoc); copies && a.lenient() && f != nil && !protocol.Passes(f) {
 		a.failures.count(now) // a lenient run repeats it, too
@@ -99,11 +100,17 @@ func (rt *retries) checkRate(r *run, op peer.Op) {
 	if minute := rt.thisMinute(); minute != r.rate.minute {
 		r.rate = callRate{minute: minute, alike: map[string]int{}, feed: r.rate.feed}
 	}
+	limit := maxAlike
 	switch op := op.(type) {
 	case peer.ReadChanges:
 		r.rate.feed = rt.brought(r, op.Since)
 	case peer.CopyDoc:
 		r.rate.copies++
+		r.admissions.copies(op)
+	case peer.Open:
+		if op.Side == peer.Target {
+			limit *= max(1, r.admissions.opens())
+		}
 	case peer.DiffRevs:
 		if r.ofList(op) {
 			r.rate.pages++
@@ -113,7 +120,7 @@ func (rt *retries) checkRate(r *run, op peer.Op) {
 		return
 	}
 	what := r.rate.describe(op)
-	if r.rate.alike[what]++; r.rate.alike[what] > maxAlike {
+	if r.rate.alike[what]++; r.rate.alike[what] > limit {
 		rt.Fail("B1g", "%s sent this request %d times in one minute: %s", r, r.rate.alike[what], what)
 	}
 }

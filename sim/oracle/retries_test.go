@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -30,6 +31,20 @@ func TestRetries(t *testing.T) {
 			r.call(run, local)
 		}
 	}
+	// doubts has a run copy revisions some times, which are refused, and then open a database again and again.
+	doubts := func(revs, times, code int, side peer.Side, opens int) func(*rig) {
+		return func(r *rig) {
+			run := r.run(nil)
+			for i := range revs * times {
+				op := peer.CopyDoc{ID: "doc", Revs: []string{fmt.Sprint(i % revs), fmt.Sprint(i%revs, " too")}}
+				got := peer.CopiedRev{Rev: op.Revs[0], Refused: &peer.Refusal{Status: code}}
+				r.does(run, op, peer.Copied{Revs: []peer.CopiedRev{got}})
+			}
+			for range maxAlike - revs*times + opens {
+				r.does(run, peer.Open{Side: side}, peer.Opened{})
+			}
+		}
+	}
 	check(t, along(&retrySubject), []case_{
 		{"80 equal requests in a minute", func(r *rig) {
 			run := r.run(nil)
@@ -52,6 +67,12 @@ func TestRetries(t *testing.T) {
 				}
 			}
 		}, ""},
+		{"three copies that may be refused for the credentials", doubts(3, 1, 401, peer.Target, 120), ""},
+		{"likewise, and the target is opened once more", doubts(3, 1, 403, peer.Target, 121), "B1g"},
+		{"likewise, and the source is opened", doubts(3, 1, 403, peer.Source, 41), "B1g"},
+		{"three copies that are refused once more", doubts(3, 2, 403, peer.Target, 41), "B1g"},
+		{"three copies that are refused by later passes", doubts(3, 3, 400, peer.Target, 120), ""},
+		{"three copies that are too large", doubts(3, 1, 413, peer.Target, 41), "B1g"},
 		{"repeated at once", func(r *rig) { repeat(r, r.run(nil), local, 2, 500, 0) }, "S28a"},
 		{"repeated after a pause", func(r *rig) { repeat(r, r.run(nil), local, 2, 500, firstPause) }, ""},
 		{"a checkpoint behind an empty log that was refused", func(r *rig) {
