@@ -61,7 +61,7 @@ func OnMisread(spared func(Row) bool, f func(Misreading)) Option {
 type misread struct {
 	next   bool // the read under way brings a row of which nothing can be made
 	pick   uint64
-	seen   map[string]bool // keys of rows that were given as they are
+	seen   map[string]bool // keys of rows that were given as they are, or that the attempt has written
 	had    *Row            // as Misreading.Row: this and all later reads of the attempt give it so
 	failed error           // as Misreading.Failed
 }
@@ -83,7 +83,8 @@ func (t *transaction) sound(err error) bool {
 }
 
 // spoil returns the row of the attempt of which nothing can be made, if a read has brought it; else nil. The fault
-// chooses that row among those that the attempt has not read before, so that all its reads of a row agree.
+// chooses that row among those that the attempt has neither read before, so that all its reads of a row agree, nor
+// written: the client has these, so that no store can spoil them.
 func (t *transaction) spoil(rows []Row) *Row {
 	m := &t.misread
 	if m.next && m.had == nil {
@@ -95,17 +96,30 @@ func (t *transaction) spoil(rows []Row) *Row {
 		}
 	}
 	m.next = false
-	if m.seen == nil {
-		m.seen = map[string]bool{}
-	}
 	for _, r := range rows {
-		m.seen[string(r.Key)] = true
+		m.saw(r.Key)
 	}
 	same := func(r Row) bool { return r.Behind == m.had.Behind && bytes.Equal(r.Key, m.had.Key) }
 	if m.had == nil || !slices.ContainsFunc(rows, same) {
 		return nil
 	}
 	return m.had
+}
+
+// saw notes a row that is not to be spoilt any more.
+func (m *misread) saw(key []byte) {
+	if m.seen == nil {
+		m.seen = map[string]bool{}
+	}
+	m.seen[string(key)] = true
+}
+
+// Set is kv.Tx's.
+func (t *transaction) Set(key, value []byte) {
+	if t.db.spared != nil {
+		t.misread.saw(key)
+	}
+	t.Buffer.Set(key, value)
 }
 
 // end tells of an attempt that the faults have met.

@@ -130,8 +130,8 @@ func TestMisread(t *testing.T) {
 	}
 }
 
-// TestMisreadAgrees: an attempt is given a row always so, and no row that it was given whole; the next attempt may be
-// given all rows whole.
+// TestMisreadAgrees: an attempt is given a row always so, and no row that it was given whole or has written; the next
+// attempt may be given all rows whole.
 func TestMisreadAgrees(t *testing.T) {
 	do, _ := misreads(t, none, 0, 0, 0, 0)
 	var got []string
@@ -157,6 +157,16 @@ func TestMisreadAgrees(t *testing.T) {
 		return nil
 	})
 	if text := strings.Join(got, "|"); text != `a=1|a=1 b=2 b\xfd=2 c=|a=1 b=2 b\xfd=2` {
+		t.Error(text)
+	}
+	do, _ = misreads(t, none, 0)
+	text := ""
+	_ = do(func(tx kv.Tx) error {
+		tx.Set([]byte("a"), []byte("3"))
+		text = all(tx, "d", kv.RangeOptions{})
+		return nil
+	})
+	if text != `a=3 b=\xff c=` {
 		t.Error(text)
 	}
 }
