@@ -129,6 +129,11 @@ func (b *bench) operations() map[string]func(kv.Tx) error {
 			_, err := lists(tx).Page(Listing{Filter: f, Limit: 100})
 			return err
 		}
+		all[name+" without an index"] = func(tx kv.Tx) error {
+			tx.Set(b.s.Keys.Reindex, nil)
+			_, _, err := lists(tx).Count(f, 100)
+			return err
+		}
 	}
 	for name, give := range map[string]func(Operator) (bool, error){
 		"retry":           func(o Operator) (bool, error) { return o.Retry(jobID("crash"), "") },

@@ -21,6 +21,8 @@ type Asked struct {
 	Lag time.Duration
 	// Number counts requests, in the order in which they were asked, from 1.
 	Number uint64
+	// Scans is set for a list of a user while no index has the jobs: it reads more of them than it looks at.
+	Scans bool
 }
 
 // asks connects transactions of the store with the requests that they carry out.

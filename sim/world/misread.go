@@ -68,6 +68,11 @@ func in(key []byte, spaces ...tuple.Subspace) bool {
 func (s sparing) unneeded(r fakefdb.Row, asked Asked) bool {
 	k := &s.w.store.Keys
 	switch q := asked.Request.(type) {
+	case nil:
+		e, err := k.Jobs.Job.Unpack(r.Key)
+		if asked.Scans && err == nil && len(e) > 1 && !r.Behind {
+			return true
+		}
 	case node.StoreRefused:
 		return in(r.Key, k.Refused)
 	case node.ReadRefused:

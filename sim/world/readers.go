@@ -38,6 +38,7 @@ func startReaders(u *users) {
 				u.w.Engine.Go(p.Process, "api", func() { // observers judge what comes of it
 					ctx := u.w.Engine.NewContext(p.Process, RequestLimit)
 					_ = kv.Do(ctx, u.w.db, func(tx kv.Tx) error { return read(reader{u, tx, site}) })
+					u.w.asks.end(u.w.Engine.Self())
 				})
 			}
 		}
@@ -66,6 +67,9 @@ var readings = []func(reader) error{
 }
 
 func (r reader) lists() jobstore.Lists {
+	if row, err := r.w.db.Present().Get(r.w.store.Keys.Reindex); err == nil && row != nil {
+		r.w.asks.current[r.w.Engine.Self()] = Asked{Scans: true}
+	}
 	return jobstore.Lists{Store: r.w.store, Reader: r.tx.Snapshot()}
 }
 
