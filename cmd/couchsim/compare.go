@@ -314,11 +314,20 @@ func pairsCSV(out io.Writer, all []pair) error {
 
 // front shows the Pareto front.
 func (c *compareCommand) front(out io.Writer, r *sweep.Results) error {
-	front, err := r.Undominated(c.Pareto)
+	front, left, err := r.Undominated(c.Pareto)
+	if err == nil && len(front) == 0 {
+		err = fmt.Errorf("%s: no point has a value of each", strings.Join(c.Pareto, ","))
+	}
 	if err != nil {
 		return fmt.Errorf("--pareto %w", err)
 	}
-	heading, rows := append([]string{"point", "settings"}, c.Pareto...), [][]any(nil)
+	if left > 0 {
+		fmt.Fprintf(os.Stderr, "couchsim: --pareto: left out: %d points without a value of each\n", left)
+	}
+	heading, rows := []string{"point", "settings"}, [][]any(nil)
+	for _, name := range c.Pareto {
+		heading = append(heading, c.label(r, name))
+	}
 	for _, s := range front {
 		row := []any{s.Point, settingsOf(r, s.Point)}
 		for _, name := range c.Pareto {
@@ -327,6 +336,14 @@ func (c *compareCommand) front(out io.Writer, r *sweep.Results) error {
 		rows = append(rows, row)
 	}
 	return c.table(out, heading, rows)
+}
+
+// label is the name of a metric, for people with its unit.
+func (c *compareCommand) label(r *sweep.Results, metric string) string {
+	if unit := r.Header.Unit(metric); unit != "" && c.Format != "csv" && c.Format != "json" {
+		return metric + " (" + unit + ")"
+	}
+	return metric
 }
 
 // effects shows what the axes do.
@@ -339,7 +356,7 @@ func (c *compareCommand) effects(out io.Writer, r *sweep.Results) error {
 			return fmt.Errorf("--sensitivity %w", err)
 		}
 		for _, e := range list {
-			rows = append(rows, []any{metric, e.Axis, e.From, e.To, e.Change, e.Pairs, e.Rank})
+			rows = append(rows, []any{c.label(r, metric), e.Axis, e.From, e.To, e.Change, e.Pairs, e.Rank})
 		}
 	}
 	return c.table(out, heading, rows)

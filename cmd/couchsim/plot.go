@@ -130,10 +130,8 @@ func (c *plotCommand) draw(out, notes io.Writer) error {
 	if err := os.WriteFile(c.Out, file.Bytes(), 0o644); err != nil {
 		return err
 	}
-	if chart, is := d.(figures.Chart); is {
-		for _, line := range chart.Says {
-			fmt.Fprintln(out, line)
-		}
+	for _, line := range figures.Says(d) {
+		fmt.Fprintln(out, line)
 	}
 	fmt.Fprintln(out, "wrote", c.Out)
 	return nil

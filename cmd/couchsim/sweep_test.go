@@ -147,8 +147,8 @@ func TestFrontAndEffects(t *testing.T) {
 	if err := c.ofResults(&out); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"1      max_churn=1", "2      max_churn=4", "starts  max_churn  1     4   ",
-		"rank correlation"} {
+	for _, want := range []string{"1      max_churn=1", "2      max_churn=4", "starts (1/h)  max_churn  1     4   ",
+		"rank correlation", "  starts (1/h)  wait-turn-p50 (s)\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
@@ -220,15 +220,17 @@ func TestRefusedComparisons(t *testing.T) {
 		"tiny.ini: [replicator] max_churn = x":               {File: "tiny.ini", Set: []string{"max_churn=x"}},
 		"--pareto and --sensitivity are for results":         {File: "tiny.ini", Pareto: []string{"starts"}},
 		"of results, --set must be given twice or more":      {File: results, Set: []string{"1"}},
-		"--set 7: must be KEY=VALUE":                         {File: results, Set: []string{"1", "7"}},
+		"--set 7: there is no such point; must be from 1 to": {File: results, Set: []string{"1", "7"}},
 		"--out, --workers and --restart are for experiments": {File: results, Set: []string{"1", "2"}, Out: "x"},
 		"--metrics q*: no metric of that name": {File: results, Set: []string{"1", "2"},
 			Metrics: []string{"q*"}},
 		"--pareto q: no such metric; known are": {File: results, Pareto: []string{"q"}},
-		"--sensitivity q: no such metric":       {File: results, Sensitivity: []string{"q"}},
-		"--out x.csv: must end in .jsonl":       {File: "tiny.ini", Set: []string{"nodes=1"}, Out: "x.csv"},
-		"open none.jsonl":                       {File: "none.jsonl"},
-		"open none.ini":                         {File: "none.ini", Set: []string{"nodes=1"}},
+		"--pareto turnaround-p50,starts: no point has a value of each": {File: results,
+			Pareto: []string{"turnaround-p50", "starts"}},
+		"--sensitivity q: no such metric": {File: results, Sensitivity: []string{"q"}},
+		"--out x.csv: must end in .jsonl": {File: "tiny.ini", Set: []string{"nodes=1"}, Out: "x.csv"},
+		"open none.jsonl":                 {File: "none.jsonl"},
+		"open none.ini":                   {File: "none.ini", Set: []string{"nodes=1"}},
 	} {
 		if err := c.Run(); err == nil || !strings.HasPrefix(err.Error(), want) && !strings.Contains(err.Error(),
 			want) {

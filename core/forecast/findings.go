@@ -11,13 +11,16 @@ import (
 	"couchrelay/core/schedule"
 )
 
+// ShortMemory is the ratio of memory to turn, in millionths, below which shares are not kept. schedule.LeastHalfLife
+// has 0.4, of turns in rounds of a whole interval.
+const ShortMemory = 460_000
+
 // Limits from which on a finding is a warning.
 const (
-	shortMemory = 460_000        // of a turn; schedule.LeastHalfLife has 0.4, of turns in rounds of a whole interval
-	longMemory  = 1_500_000      // of a turn
-	unfair      = 10_000         // one point
-	costly      = 100_000        // a tenth of all running time
-	late        = 24 * time.Hour // of a wait
+	longMemory = 1_500_000      // of a turn
+	unfair     = 10_000         // one point
+	costly     = 100_000        // a tenth of all running time
+	late       = 24 * time.Hour // of a wait
 )
 
 // Finding is something that operators should know of their configuration.
@@ -142,7 +145,7 @@ func (r *report) memory() {
 	says := fmt.Sprintf("Priorities are remembered for %s, and a full turn of all jobs takes %s: a ratio of %s.",
 		Length(r.f.Memory), Length(r.f.Turn), ratio(r.f.Ratio))
 	switch {
-	case r.f.Ratio < shortMemory:
+	case r.f.Ratio < ShortMemory:
 		period := cmp.Or(r.s.Replicator.Sharing.Periods.Priority, r.s.Node.Interval)
 		better := []string{"auto", coefficient(r.f.Turn, period)}
 		if churn := r.churnFor(r.f.Memory); churn > r.s.Node.MaxChurn && churn <= r.s.Node.MaxJobs {
@@ -162,13 +165,13 @@ const couchDB = 980_000
 
 // churnFor is the max_churn for which a memory is long enough.
 func (r *report) churnFor(memory time.Duration) int {
-	most := scale(int64(memory), million*int64(max(1, r.q.Nodes)), shortMemory) // the longest turn, of all nodes
+	most := scale(int64(memory), million*int64(max(1, r.q.Nodes)), ShortMemory) // the longest turn, of all nodes
 	return int(scale(r.f.Waiting, int64(round(r.s)), max(1, most))) + 1
 }
 
 // coefficient is the one that remembers for long enough, or for a little longer, as files have it.
 func coefficient(turn, period time.Duration) string {
-	memory := max(2*million, scale(int64(turn), shortMemory, int64(period))) // in millionths of a period
+	memory := max(2*million, scale(int64(turn), ShortMemory, int64(period))) // in millionths of a period
 	rest := max(1, scale(million, million, memory))
 	if rest > 1000 {
 		rest -= rest % 100
@@ -185,7 +188,7 @@ func (r *report) shares() {
 	r.add("shares", r.f.ShareError >= unfair, "scheduling_policy", fmt.Sprintf("%s gets %s %% of the slots, where its "+
 		"%d shares stand for %s %%; no other account is further off.", worst.Name, Points(worst.Expected),
 		worst.Shares, Points(worst.Entitled)))
-	if r.f.ShareError >= unfair && r.f.Ratio >= shortMemory {
+	if r.f.ShareError >= unfair && r.f.Ratio >= ShortMemory {
 		last := &r.list[len(r.list)-1]
 		last.Says += fmt.Sprintf(" Its %s jobs run for %s at least each time.", Count(worst.Jobs),
 			Length(r.f.LeastRun))

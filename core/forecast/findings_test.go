@@ -105,7 +105,7 @@ func TestBetterIsBetter(t *testing.T) {
 			t.Fatal(err)
 		}
 		list, f := Findings(other, q)
-		if f.Ratio < shortMemory || f.ShareError >= unfair || list[0].Warning {
+		if f.Ratio < ShortMemory || f.ShareError >= unfair || list[0].Warning {
 			t.Errorf("%s = %s: %+v", b.Key, b.Value, list[0])
 		}
 		if points := Points(f.ShareError); !strings.Contains(b.Then, "by up to "+points+" points") {

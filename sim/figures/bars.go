@@ -14,6 +14,7 @@ import (
 type Bars struct {
 	X    Axis // linear
 	Bars []Bar
+	Says []string // as Chart's
 }
 
 // Bar is one of Bars, from the top, with its interval of confidence unless Low and High are equal.

@@ -66,6 +66,17 @@ func Find(name string) (*Figure, error) {
 	return nil, fmt.Errorf("%q: no such figure; there are %s", name, strings.Join(names, ", "))
 }
 
+// Says are the lines that belong to a drawing, and are not in it.
+func Says(d Drawing) []string {
+	switch d := d.(type) {
+	case Chart:
+		return d.Says
+	case Bars:
+		return d.Says
+	}
+	return nil
+}
+
 // OfResults makes a figure of results.
 func (f *Figure) OfResults(r *sweep.Results, c Choice) (Drawing, error) {
 	if len(c.Metrics) == 0 {

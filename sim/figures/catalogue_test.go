@@ -119,7 +119,7 @@ func mentioned(figure string, several bool) []string {
 	case "axis":
 		return []string{"max_churn=1", "max_churn=3", "priority_coeff"}
 	case "tau":
-		return []string{"max_churn=1", "max_churn=3", "τ/L", "τ/L = 0.4"}
+		return []string{"max_churn=1", "max_churn=3", "τ/L", "τ/L = 0.46"}
 	case "pareto":
 		return []string{"max_churn=1", "Pareto front", "1", "longest-gap (min)"}
 	}

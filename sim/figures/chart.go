@@ -16,7 +16,7 @@ type Chart struct {
 	X, Y       Axis
 	Curves     []Curve
 	References []Reference
-	Says       []string // what notes stand for, a line each
+	Says       []string // what notes stand for and what is left out, a line each
 }
 
 // Axis is one of a chart or of bars.

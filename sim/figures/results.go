@@ -48,7 +48,7 @@ func chosen(r *sweep.Results, c Choice) (part, error) {
 	for _, s := range r.Summaries {
 		fits := true
 		for key, value := range c.Where {
-			fits = fits && s.Settings[key] == value
+			fits = fits && sweep.Same(s.Settings[key], value)
 		}
 		if fits {
 			p.points = append(p.points, s)
@@ -79,7 +79,7 @@ func metricNames(r *sweep.Results) (names []string) {
 // axisOf is a linear axis for a metric. One in seconds is an axis of time.
 func (p part) axisOf(metric string) Axis {
 	a := Axis{Label: metric}
-	switch unit := p.unit(metric); unit {
+	switch unit := p.Header.Unit(metric); unit {
 	case "":
 	case "s":
 		a.Scale = Time
@@ -87,17 +87,6 @@ func (p part) axisOf(metric string) Axis {
 		a.Label += " (" + unit + ")"
 	}
 	return a
-}
-
-// unit returns that of a metric, or of METRIC/ACCOUNT.
-func (p part) unit(metric string) string {
-	base, _, _ := strings.Cut(metric, "/")
-	for _, m := range p.Header.Metrics {
-		if m.Name == base {
-			return m.Unit
-		}
-	}
-	return ""
 }
 
 // value returns a metric of a point with its interval, and whether there is one.
@@ -163,6 +152,23 @@ func (f families) curves(form Form) (curves []Curve) {
 	return curves
 }
 
+// missing tells how many points are left out, without what, and of how many others some seeds have no value.
+func (p part) missing(left int, without string) (says []string) {
+	if left > 0 {
+		says = append(says, fmt.Sprintf("left out: %d points without %s", left, without))
+	}
+	some, all := 0, p.Header.Seeds()
+	for _, s := range p.points {
+		if slices.ContainsFunc(p.Metrics, func(m string) bool { n := s.Metrics[m].Seeds; return n > 0 && n < all }) {
+			some++
+		}
+	}
+	if some > 0 {
+		says = append(says, fmt.Sprintf("%d points have means of some of the %d seeds", some, all))
+	}
+	return says
+}
+
 // compared shows a metric of each point.
 func compared(p part) (Drawing, error) {
 	metric := p.Metrics[0]
@@ -175,6 +181,7 @@ func compared(p part) (Drawing, error) {
 	if len(d.Bars) == 0 {
 		return nil, fmt.Errorf("%w: no point has a value of %s", ErrEmpty, metric)
 	}
+	d.Says = p.missing(len(p.points)-len(d.Bars), "a value of "+metric)
 	return d, nil
 }
 
@@ -204,7 +211,7 @@ func (p part) name(s sweep.Summary) string {
 
 // traded shows two metrics of each point, and the points at which neither can be bettered but at the other's cost.
 func traded(p part) (Drawing, error) {
-	best, err := (&sweep.Results{Header: p.Header, Runs: p.Runs, Summaries: p.points}).Undominated(p.Metrics)
+	best, left, err := (&sweep.Results{Header: p.Header, Runs: p.Runs, Summaries: p.points}).Undominated(p.Metrics)
 	if err != nil {
 		return nil, err
 	}
@@ -232,6 +239,7 @@ func traded(p part) (Drawing, error) {
 	if len(line.Points) == 0 {
 		return nil, fmt.Errorf("%w: no point has values of both %s and %s", ErrEmpty, p.Metrics[0], p.Metrics[1])
 	}
+	d.Says = append(d.Says, p.missing(left, "a value of both")...)
 	d.X, d.Y = spread(d.X, d.values(true)), spread(d.Y, d.values(false))
 	return d, nil
 }
@@ -239,7 +247,7 @@ func traded(p part) (Drawing, error) {
 // told is a value of one of the metrics in words.
 func (p part) told(metric int, v float64) string {
 	text := fmt.Sprintf("%s %.4g", p.Metrics[metric], v)
-	if unit := p.unit(p.Metrics[metric]); unit != "" {
+	if unit := p.Header.Unit(p.Metrics[metric]); unit != "" {
 		text += " " + unit
 	}
 	return text
@@ -262,6 +270,9 @@ func spread(a Axis, values []float64) Axis {
 
 // collapsed shows a metric by the ratio of the memory of priorities to a full turn.
 func collapsed(p part) (Drawing, error) {
+	if err := p.Header.CheckInputs(); err != nil {
+		return nil, err
+	}
 	e, err := sweep.Parse(p.Header.File, p.Header.Experiment)
 	if err != nil {
 		return nil, err
@@ -269,7 +280,8 @@ func collapsed(p part) (Drawing, error) {
 	f := p.families("")
 	d := Chart{X: Axis{Label: "τ/L", Scale: Log}, Y: p.axisOf(p.Metrics[0]), Curves: f.curves(Marks)}
 	d.Y.Zero = true
-	d.References = []Reference{{"τ/L = 0.4", 0.4, true}}
+	const enough = forecast.ShortMemory / 1e6
+	d.References = []Reference{{fmt.Sprint("τ/L = ", enough), enough, true}}
 	queues, n := map[string]forecast.Queue{}, 0
 	for _, s := range p.points {
 		v, low, high, there := value(s, p.Metrics[0])
@@ -286,6 +298,7 @@ func collapsed(p part) (Drawing, error) {
 	if n == 0 {
 		return nil, fmt.Errorf("%w: τ is the memory of fairshare, L the time of a turn: no point has both", ErrEmpty)
 	}
+	d.Says = p.missing(len(p.points)-n, "τ, L or a value")
 	return d, nil
 }
 
@@ -360,9 +373,7 @@ func moved(p part) (Drawing, error) {
 	if times {
 		d.X.Scale = Time
 	}
-	if left > 0 {
-		d.Says = append(d.Says, fmt.Sprintf("left out: %d points without a number for %s, or a value", left, over))
-	}
+	d.Says = p.missing(left, fmt.Sprintf("a number for %s, or a value", over))
 	if len(apart) > 0 { // a line would go to and fro between them
 		d.Says = append(d.Says, fmt.Sprintf("points of one look differ in %s, too: --where KEY=VALUE chooses",
 			strings.Join(apart, ", ")))

@@ -45,8 +45,11 @@ func (r *Results) of(point int) []Run {
 
 // Find returns the only point with some settings, given as KEY=VALUE with commas between them, or by its number.
 func (r *Results) Find(text string) (int, error) {
-	if n, err := strconv.Atoi(text); err == nil && n >= 1 && n <= len(r.Summaries) {
+	switch n, err := strconv.Atoi(text); {
+	case err == nil && n >= 1 && n <= len(r.Summaries):
 		return n, nil
+	case err == nil:
+		return 0, fmt.Errorf("%d: there is no such point; must be from 1 to %d, or KEY=VALUE", n, len(r.Summaries))
 	}
 	wanted, err := ParsePoint(text)
 	if err != nil {
@@ -54,7 +57,7 @@ func (r *Results) Find(text string) (int, error) {
 	}
 	var found []int
 	for _, s := range r.Summaries {
-		if !slices.ContainsFunc(wanted, func(v Value) bool { return s.Settings[v.Key.String()] != v.Value }) {
+		if !slices.ContainsFunc(wanted, func(v Value) bool { return !Same(s.Settings[v.Key.String()], v.Value) }) {
 			found = append(found, s.Point)
 		}
 	}

@@ -95,7 +95,7 @@ func TestFind(t *testing.T) {
 		s := r.Summaries[i].Settings
 		s["max_churn"], s["nodes"] = s["x"], s["y"]
 	}
-	for text, want := range map[string]int{"3": 3, "max_churn=10": 3, "max_churn=0,nodes=on": 2,
+	for text, want := range map[string]int{"3": 3, "max_churn=10": 3, "max_churn=10.0": 3, "max_churn=0,nodes=on": 2,
 		" nodes = off , max_churn = 0": 1} {
 		if got, err := r.Find(text); err != nil || got != want {
 			t.Errorf("%s: %d, %v", text, got, err)
@@ -104,7 +104,8 @@ func TestFind(t *testing.T) {
 	for text, want := range map[string]string{
 		"max_churn=0": "max_churn=0: 2 of 3 points are so; the axes are max_churn, nodes",
 		"max_churn=7": "max_churn=7: 0 of 3",
-		"4":           "4: must be KEY=VALUE", "max_churn": "max_churn: must be KEY=VALUE", "x=3": "x: no such key",
+		"4":           "4: there is no such point; must be from 1 to 3, or KEY=VALUE",
+		"max_churn":   "max_churn: must be KEY=VALUE", "x=3": "x: no such key",
 		"nodes=1,nodes=2": "nodes=1,nodes=2: nodes is there twice",
 	} {
 		if _, err := r.Find(text); err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -121,7 +122,7 @@ func TestUndominated(t *testing.T) {
 		for i := range r.Summaries { // n independent of m
 			r.Summaries[i].Metrics["n"] = Interval{Mean: Number(rapid.IntRange(0, 4).Draw(t, "n"))}
 		}
-		front, err := r.Undominated([]string{"m", "n"})
+		front, _, err := r.Undominated([]string{"m", "n"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,12 +138,12 @@ func TestUndominated(t *testing.T) {
 		}
 	})
 	r := table([]float64{1}, []float64{nan})
-	if front, err := r.Undominated([]string{"m"}); err != nil || len(front) != 1 {
-		t.Error(front, err)
+	if front, left, err := r.Undominated([]string{"m"}); err != nil || len(front) != 1 || left != 1 {
+		t.Error(front, left, err)
 	}
 	for name, want := range map[string]string{"q": "q: no such metric; known are m, n, o",
 		"o": "o: neither more nor less of it is better"} {
-		if _, err := r.Undominated([]string{name}); err == nil || err.Error() != want {
+		if _, _, err := r.Undominated([]string{name}); err == nil || err.Error() != want {
 			t.Error(err)
 		}
 	}

@@ -99,6 +99,9 @@ func (r *Results) comment(text *strings.Builder, names []string) {
 	}
 }
 
+// Unit is that of a metric, or of METRIC/ACCOUNT; empty if it has none.
+func (h *Header) Unit(name string) string { return h.metric(name).Unit }
+
 // metric describes a metric, or that of an account.
 func (h *Header) metric(name string) Metric {
 	name, _, _ = strings.Cut(name, "/")

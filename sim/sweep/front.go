@@ -13,20 +13,21 @@ import (
 )
 
 // Undominated returns the points at which none of the metrics can be bettered without another getting worse: the
-// Pareto front of the means. They are in the order of the first metric. Points without a value are left out.
-func (r *Results) Undominated(names []string) ([]Summary, error) {
+// Pareto front of the means. They are in the order of the first metric. It tells how many points are left out, since
+// they lack a value.
+func (r *Results) Undominated(names []string) (front []Summary, left int, err error) {
 	var sign []float64
 	for _, name := range names {
 		m := r.Header.metric(name)
 		switch {
 		case !slices.Contains(r.names(), name):
-			return nil, fmt.Errorf("%s: no such metric; known are %s", name, strings.Join(r.names(), ", "))
+			return nil, 0, fmt.Errorf("%s: no such metric; known are %s", name, strings.Join(r.names(), ", "))
 		case m.Better == "less":
 			sign = append(sign, 1)
 		case m.Better == "more":
 			sign = append(sign, -1)
 		default:
-			return nil, fmt.Errorf("%s: neither more nor less of it is better", name)
+			return nil, 0, fmt.Errorf("%s: neither more nor less of it is better", name)
 		}
 	}
 	values := func(s Summary) []float64 {
@@ -36,9 +37,9 @@ func (r *Results) Undominated(names []string) ([]Summary, error) {
 		}
 		return v
 	}
-	var front []Summary
 	for _, s := range r.Summaries {
 		if slices.ContainsFunc(values(s), math.IsNaN) {
+			left++
 			continue
 		}
 		if !slices.ContainsFunc(r.Summaries, func(o Summary) bool { return dominates(values(o), values(s)) }) {
@@ -46,7 +47,7 @@ func (r *Results) Undominated(names []string) ([]Summary, error) {
 		}
 	}
 	slices.SortStableFunc(front, func(a, b Summary) int { return cmp.Compare(values(a)[0], values(b)[0]) })
-	return front, nil
+	return front, left, nil
 }
 
 // dominates reports whether a is less in one place, and nowhere more.
@@ -166,6 +167,9 @@ func Amount(value string) float64 {
 	}
 	return math.NaN()
 }
+
+// Same reports whether two values are the same, as 1m and 60s are.
+func Same(a, b string) bool { return a == b || Amount(a) == Amount(b) }
 
 // ranks are the places of values in their order; equal ones share the mean of theirs.
 func ranks(values []float64) []float64 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -32,6 +33,20 @@ type Header struct {
 	Axes       []string `json:"axes"`
 	Metrics    []Metric `json:"metrics"`
 	Hash       string   `json:"hash"` // SHA-256 of the rest
+}
+
+// CheckInputs returns an error if a trace is not the one that was played.
+func (h *Header) CheckInputs() error {
+	for _, was := range h.Inputs {
+		path := filepath.Join(filepath.Dir(h.File), was.File)
+		switch sum, err := digest(path); {
+		case err != nil:
+			return err
+		case sum != was.SHA256:
+			return fmt.Errorf("%s: is not the trace that was played, which has SHA-256 %s", path, was.SHA256)
+		}
+	}
+	return nil
 }
 
 // Build is a version of couchrelay.
