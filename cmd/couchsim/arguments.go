@@ -9,14 +9,21 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// AfterApply is kong's. It refuses what is empty, no seeds and no jobs: a script whose variable is not set would play
-// other worlds than it means, and find that nothing is wrong with these. And it refuses what would be ignored.
+// AfterApply is kong's. It refuses what is empty, no seeds, no jobs and no time: a script whose variable is not set
+// would play other worlds than it means, and find that nothing is wrong with these. And it refuses what would be
+// ignored.
 func (c *commands) AfterApply(ctx *kong.Context) error {
 	given := map[string]bool{}
 	err := arguments.Check(ctx, func(v *kong.Value) error {
 		given[v.Name] = true
-		if (v.Name == "seeds" || v.Name == "jobs") && v.Target.IsZero() {
+		if !v.Target.IsZero() {
+			return nil
+		}
+		switch v.Name {
+		case "seeds", "jobs":
 			return fmt.Errorf("--%s 0: must be 1 or more", v.Name)
+		case "duration", "window", "width", "height":
+			return fmt.Errorf("--%s %v: must be above 0", v.Name, v.Target)
 		}
 		return nil
 	})

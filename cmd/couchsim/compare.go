@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -222,12 +223,12 @@ func (c *compareCommand) show(out io.Writer, r *sweep.Results, points []int) err
 	case "csv":
 		return pairsCSV(out, all)
 	}
-	seeds := r.Header.Seeds()
-	fmt.Fprintf(out, "%d seeds; b - a of each seed, with its interval of 95 %% (Student's t)\n", seeds)
+	seeds, page := r.Header.Seeds(), bufio.NewWriter(out)
+	fmt.Fprintf(page, "%d seeds; b - a of each seed, with its interval of 95 %% (Student's t)\n", seeds)
 	for _, p := range all {
-		pairTable(out, p, seeds)
+		pairTable(page, p, seeds)
 	}
-	return nil
+	return page.Flush()
 }
 
 // settingsOf names a point.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -30,8 +31,7 @@ func (faultsCommand) Help() string {
 
 func (c *faultsCommand) Run() error {
 	if !c.Report {
-		printCatalogue(os.Stdout, nil)
-		return nil
+		return printCatalogue(os.Stdout, nil)
 	}
 	w, err := c.worlds()
 	if err != nil {
@@ -42,13 +42,13 @@ func (c *faultsCommand) Run() error {
 	defer stop()
 	report := plan.Run(ctx)
 	clearLine(os.Stderr)
-	printCatalogue(os.Stdout, report)
-	return verdict(ctx, os.Stdout, w, report.Failures)
+	err = printCatalogue(os.Stdout, report)
+	return cmp.Or(verdict(ctx, os.Stdout, w, report.Failures), err)
 }
 
 // printCatalogue lists all faults and actions by family, with what became of them in a campaign if there was
 // one.
-func printCatalogue(out io.Writer, r *campaign.Report) {
+func printCatalogue(out io.Writer, r *campaign.Report) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	family := ""
 	for _, t := range world.Catalogue {
@@ -67,7 +67,7 @@ func printCatalogue(out io.Writer, r *campaign.Report) {
 		}
 		fmt.Fprintf(table, "%d\t%s\t%s\t%d of %d\n", n.Enabled, thousands(n.Reached), thousands(n.Fired), n.Mattered, n.Sampled)
 	}
-	table.Flush()
+	return table.Flush()
 }
 
 func printHeading(table io.Writer, family string, report bool) {

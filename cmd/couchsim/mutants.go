@@ -49,6 +49,9 @@ func (c *mutantsCommand) Run() error {
 	if err != nil {
 		return err
 	}
+	if err := writable("table", c.Table); err != nil {
+		return err
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	caught, err := c.hunt(ctx, chosen, known)

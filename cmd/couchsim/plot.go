@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -222,11 +223,17 @@ func (c *plotCommand) ofRuns(f *figures.Figure, notes io.Writer) (figures.Drawin
 	}
 	d, err := f.OfRuns(runs)
 	source := fmt.Sprintf("couchsim plot %s --figure %s --seed %d", filepath.Base(c.File), f.Name, seed)
-	for _, o := range [][2]string{{"set", c.Set}, {"vary", c.Vary}} {
-		if o[1] != "" {
-			source += " --" + o[0] + " " + o[1]
+	for _, o := range []struct {
+		name  string
+		value any
+		given bool
+	}{{"set", c.Set, c.Set != ""}, {"vary", c.Vary, c.Vary != ""}, {"window", c.Window, c.Window != 0},
+		{"jobs", c.Jobs, c.Jobs != 0}} {
+		if o.given {
+			source += fmt.Sprintf(" --%s %v", o.name, o.value)
 		}
 	}
+	source += fmt.Sprintf(", %s, experiment %x", sweep.ThisBuild(), sha256.Sum256([]byte(e.Text)))
 	return d, source, err
 }
 

@@ -69,12 +69,14 @@ func TestPlot(t *testing.T) {
 	experiment, results := plotFiles(t)
 	svg := filepath.Join(filepath.Dir(experiment), "a.svg")
 	for _, c := range []struct{ args, want string }{
-		{experiment + " --figure shares", "couchsim plot a.ini --figure shares --seed 3<"},
+		{experiment + " --figure shares", "couchsim plot a.ini --figure shares --seed 3, couchrelay"},
+		{experiment + " --figure lag --window 2m", "--seed 3 --window 2m0s, couchrelay"},
 		{experiment + " --figure lag --seed 7 --window 2m --width 120 --height 50", `="340.16pt" height="141.73pt"`},
-		{experiment + " --figure shares --set max_churn=1,max_jobs=8", "--seed 3 --set max_churn=1,max_jobs=8<"},
+		{experiment + " --figure shares --set max_churn=1,max_jobs=8", "--set max_churn=1,max_jobs=8, couchrelay"},
 		{experiment + " --figure churn --vary scheduling_policy=fairshare,tags", ">tags<"},
 		{experiment + " --figure waits --vary max_churn=1,2", ">max_churn=2<"},
 		{experiment + " --figure gantt --jobs 5", ">waiting<"},
+		{experiment + " --figure gantt --jobs 6", "--seed 3 --jobs 6, couchrelay"},
 		{results + " --figure compare", "compare of a.results.jsonl: couchsim sweep a.ini, couchrelay"},
 		{results + " --figure axis --over max_churn --metrics rotations", ">rotations (1/h)<"},
 	} {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -41,6 +42,9 @@ func (c *runCommand) Run() error {
 	if err != nil {
 		return err
 	}
+	if err := writable("hashes", c.Hashes); err != nil {
+		return err
+	}
 	first, seeds := w.seeds(c.Seed, c.Seeds, c.Duration)
 	plan := campaign.Campaign{World: w.of, First: first, Seeds: seeds, Duration: c.Duration, Workers: c.Workers, Stop: c.Stop}
 	plan.Progress = progress(os.Stderr)
@@ -50,15 +54,33 @@ func (c *runCommand) Run() error {
 	clearLine(os.Stderr)
 	printReport(os.Stdout, w, report)
 	if c.Hashes != "" {
-		if err := writeHashes(c.Hashes, report.Hashes); err != nil {
-			return err
-		}
+		err = writeHashes(c.Hashes, report.Hashes)
 	}
 	if c.Twice && len(report.Failures) == 0 && ctx.Err() == nil {
 		fmt.Println()
-		return w.twice(os.Stdout, report)
+		return cmp.Or(w.twice(os.Stdout, report), err)
 	}
-	return verdict(ctx, os.Stdout, w, report.Failures)
+	return cmp.Or(verdict(ctx, os.Stdout, w, report.Failures), err)
+}
+
+// writable returns an error if a file cannot be written, before that takes hours to be found out. A file that is there
+// stays as it is.
+func writable(flag, path string) error {
+	if path == "" {
+		return nil
+	}
+	_, missing := os.Stat(path)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
+	if err == nil {
+		err = file.Close()
+	}
+	if err == nil && missing != nil {
+		err = os.Remove(path)
+	}
+	if err != nil {
+		return fmt.Errorf("--%s: %w", flag, err)
+	}
+	return nil
 }
 
 // writeHashes writes a line for each seed, in their order.

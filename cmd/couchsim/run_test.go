@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +35,34 @@ func TestVerdict(t *testing.T) {
 		if got != c.want {
 			t.Errorf("interrupted %v, %d failures: %d", c.ctx.Err() != nil, len(c.failures), got)
 		}
+	}
+}
+
+// TestUnwritable: a file that cannot be written is told before anything is played, and one that can stays as it is.
+func TestUnwritable(t *testing.T) {
+	dir := t.TempDir()
+	nowhere, file := filepath.Join(dir, "none", "a"), filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	small, below := choice{Profile: "small"}, filepath.Join(file, "a")
+	for want, c := range map[string]interface{ Run() error }{
+		"--hashes: open ":  &runCommand{choice: small, Seeds: 1, Hashes: nowhere},
+		"--output: mkdir ": &shrinkCommand{choice: small, Output: below},
+		"--table: open ":   &mutantsCommand{Source: dir, Table: nowhere},
+	} {
+		if err := c.Run(); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	for _, path := range []string{file, filepath.Join(dir, "new")} {
+		if err := writable("hashes", path); err != nil {
+			t.Error(err)
+		}
+	}
+	text, err := os.ReadFile(file)
+	if files, _ := os.ReadDir(dir); err != nil || string(text) != "old" || len(files) != 1 {
+		t.Errorf("%q in one of %d files, %v", text, len(files), err)
 	}
 }
 

@@ -26,6 +26,14 @@ func (c *shrinkCommand) Run() error {
 	if err != nil {
 		return err
 	}
+	if c.Output != "" {
+		if err := os.MkdirAll(filepath.Dir(c.Output), 0o755); err != nil {
+			return fmt.Errorf("--output: %w", err)
+		}
+	}
+	if err := writable("output", c.Output); err != nil {
+		return err
+	}
 	seed, _ := w.seeds(c.Seed, 1, 0)
 	task := shrink.Task{World: w.of(seed), Seed: seed, Budget: c.Budget}
 	if term.IsTerminal(int(os.Stderr.Fd())) {
@@ -54,9 +62,6 @@ func (c *shrinkCommand) Run() error {
 	if c.Output == "" {
 		fmt.Print(text)
 		return nil
-	}
-	if err := os.MkdirAll(filepath.Dir(c.Output), 0o755); err != nil {
-		return err
 	}
 	if err := os.WriteFile(c.Output, []byte(text), 0o644); err != nil {
 		return err

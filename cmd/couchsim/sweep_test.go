@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -316,6 +317,31 @@ func TestOtherSummaries(t *testing.T) {
 	}
 	if err := (&reproduceCommand{File: results}).Run(); err != status(1) {
 		t.Errorf("reproduced: %v", err)
+	}
+}
+
+// errFull is the error of a full disk, and fullDisk a file on it.
+var errFull = errors.New("no space left")
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
+
+// TestComparisonOnAFullDisk: a comparison that is not written whole is an error.
+func TestComparisonOnAFullDisk(t *testing.T) {
+	_, results := swept(t)
+	for _, format := range []string{"table", "csv", "json"} {
+		for _, c := range []compareCommand{
+			{Set: []string{"1", "2"}}, {Pareto: []string{"starts"}}, {Sensitivity: []string{"starts"}},
+		} {
+			c.File, c.Format = results, format
+			if err := c.ofResults(fullDisk{}); !errors.Is(err, errFull) {
+				t.Errorf("%+v: %v", c, err)
+			}
+		}
+	}
+	if err := printCatalogue(fullDisk{}, nil); !errors.Is(err, errFull) {
+		t.Errorf("faults: %v", err)
 	}
 }
 

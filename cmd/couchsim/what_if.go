@@ -131,6 +131,9 @@ func (c *whatIfCommand) world() (whatIf, error) {
 	} else if err := c.capture(&w); err != nil {
 		return w, err
 	}
+	if len(w.workload.Jobs) == 0 {
+		return w, errors.New("--from: there are no jobs to play")
+	}
 	if c.Config != "" {
 		all, err := config.Load(c.Config)
 		if err != nil {

@@ -69,7 +69,10 @@ func TestWhatIf(t *testing.T) {
 
 // TestWhatIfMistakes: nothing is played for a wrong question.
 func TestWhatIfMistakes(t *testing.T) {
-	from, bad := small(t), lintFile(t, "x")
+	from, bad, empty := small(t), lintFile(t, "x"), filepath.Join(t.TempDir(), "empty.jsonl")
+	if err := (&workload.Workload{}).WriteFile(empty); err != nil {
+		t.Fatal(err)
+	}
 	asked := func(change string) whatIfCommand {
 		return whatIfCommand{From: from, Set: []string{change}, Nodes: 1, Seeds: 1}
 	}
@@ -89,6 +92,7 @@ func TestWhatIfMistakes(t *testing.T) {
 		"--duration 1ms: must be 1s or more":                 with(func(c *whatIfCommand) { c.Duration = 1e6 }),
 		"--watch is for a server":                            with(func(c *whatIfCommand) { c.Watch = time.Minute }),
 		"neither the address of a server":                    with(func(c *whatIfCommand) { c.From = "nowhere" }),
+		"--from: there are no jobs":                          with(func(c *whatIfCommand) { c.From = empty }),
 		"line 1: neither [section]":                          with(func(c *whatIfCommand) { c.Config = bad }),
 	} {
 		if err := c.play(&bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), want) {

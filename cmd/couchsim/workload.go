@@ -44,8 +44,8 @@ func (c *workloadCommand) Run() error {
 			return err
 		}
 	}
-	fmt.Print(w.Summary())
-	return nil
+	_, err = fmt.Print(w.Summary())
+	return err
 }
 
 // workload reads the file, or makes what was set.

@@ -38,8 +38,8 @@ type asked struct {
 	at instant.Time
 }
 
-// Run plays a world from its beginning to the end, and tells observers what happens. It ends early with ctx's
-// error.
+// Run plays a world from its beginning to the end, and tells observers what happens. It ends early with the
+// cause of ctx's end.
 func Run(ctx context.Context, c Config, observers ...Observer) error {
 	l, err := newLab(&c, observers...)
 	if err != nil {
@@ -110,7 +110,7 @@ func (l *lab) play(ctx context.Context) error {
 	end := begin.Add(l.c.Duration)
 	for n := 0; len(l.agenda.heap) > 0; n++ { // it is empty once all nodes are dead for good
 		if n%1024 == 0 && ctx.Err() != nil {
-			return ctx.Err()
+			return context.Cause(ctx)
 		}
 		d := l.agenda.next()
 		if d.at >= end {

@@ -163,9 +163,10 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if err := Run(ctx, hand(job{})); !errors.Is(err, context.Canceled) {
+	signal := errors.New("a signal")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(signal)
+	if err := Run(ctx, hand(job{})); !errors.Is(err, signal) {
 		t.Errorf("cancelled: %v", err)
 	}
 }

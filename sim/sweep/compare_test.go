@@ -107,6 +107,7 @@ func TestFind(t *testing.T) {
 		"4":           "4: there is no such point; must be from 1 to 3, or KEY=VALUE",
 		"max_churn":   "max_churn: must be KEY=VALUE", "x=3": "x: no such key",
 		"nodes=1,nodes=2": "nodes=1,nodes=2: nodes is there twice",
+		"seeds=3":         "seeds: all points have the same",
 	} {
 		if _, err := r.Find(text); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)

@@ -187,6 +187,9 @@ func findKey(name string) (Key, error) {
 }
 
 func nameKey(name string) (Key, error) {
+	if name == "seeds" {
+		return Key{}, errors.New("seeds: all points have the same; must be set above the sections of an experiment")
+	}
 	for _, section := range []string{replicator, shares, recipe} {
 		if rest, is := strings.CutPrefix(name, section+"/"); is {
 			return Key{section, rest}, nil
@@ -212,18 +215,18 @@ func nameKey(name string) (Key, error) {
 	case 0:
 		return Key{}, fmt.Errorf("%s: no such key; must be a key of an experiment (%s), of [replicator], of "+
 			"[workload], or %s/NAME",
-			name, topNames(), shares)
+			name, strings.Join(topNames(), ", "), shares)
 	}
 	return Key{}, fmt.Errorf("%s: is a key of two sections; write %s/%s or %s/%s", name, found[0].Section, name,
 		found[1].Section, name)
 }
 
-func topNames() string {
-	names := make([]string, len(keys), len(keys)+1)
+func topNames() []string {
+	names := make([]string, len(keys))
 	for i, k := range keys {
 		names[i] = k.Name
 	}
-	return strings.Join(append(names, "seeds"), ", ")
+	return names
 }
 
 // set gives a key a value.
@@ -240,7 +243,7 @@ func (s *Setup) set(k Key, value string) error {
 	if i < 0 {
 		return fmt.Errorf("%s: no such key; known are %s, and the sections [replicator], "+
 			"[replicator.shares], [workload], [sweep]",
-			k.Name, topNames())
+			k.Name, strings.Join(append(topNames(), "seeds"), ", "))
 	}
 	if err := keys[i].Set(s, value); err != nil {
 		return fmt.Errorf("%s = %s: %w", k.Name, value, err)

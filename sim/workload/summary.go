@@ -113,7 +113,7 @@ func (s Summary) String() string {
 	fmt.Fprintf(&text, "demand    %s slots to copy what changes, and %s of one slot for backlogs\n",
 		strconv.FormatFloat(slots, 'f', -1, 64), config.Short(s.Work.Round(time.Second)))
 	if s.Changes+s.Outages > 0 {
-		fmt.Fprintf(&text, "events    %d changes of shares, %d outages of %d servers\n", s.Changes, s.Outages,
+		fmt.Fprintf(&text, "events    %d changes of shares, %d outages; jobs need %d servers\n", s.Changes, s.Outages,
 			s.Servers)
 	}
 	return text.String()

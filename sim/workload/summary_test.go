@@ -41,7 +41,7 @@ jobs      6: 3 continuous, 3 one-shots
           3 are removed
 come      from 1s to 12s; 3 at a time at most
 demand    0.75 slots to copy what changes, and 3m27s of one slot for backlogs
-events    0 changes of shares, 1 outages of 2 servers
+events    0 changes of shares, 1 outages; jobs need 2 servers
 `
 	if got := s.String(); got != text {
 		t.Errorf("%s", got)
