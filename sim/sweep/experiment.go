@@ -47,6 +47,9 @@ func Parse(path, text string) (*Experiment, error) {
 	p := parser{e: &Experiment{File: path, Text: text, First: 1, Last: 10}, seen: map[Key]int{}}
 	about, statements := scenario.Statements(text)
 	p.e.About = about
+	if len(statements) == 0 {
+		return nil, fmt.Errorf("%s: sets nothing; an experiment has lines such as jobs = 100 below [workload]", path)
+	}
 	for _, s := range statements {
 		p.line = s.Line
 		if err := p.statement(s.Text); err != nil {

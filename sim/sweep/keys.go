@@ -70,9 +70,9 @@ const maxSpan = 10 * 365 * 24 * time.Hour
 
 // span takes times with units, days too.
 func span(of func(*Setup) *time.Duration, least time.Duration) config.Kind[Setup] {
-	takes := "a time such as 90s, 36h or 7d"
+	takes := "a time from 0 to 3650d, such as 90s, 36h or 7d"
 	if least > 0 {
-		takes += ", above 0"
+		takes = "a time above 0 and up to 3650d, such as 90s, 36h or 7d"
 	}
 	return config.Kind[Setup]{
 		Takes: takes,
