@@ -384,6 +384,21 @@ func TestGantt(t *testing.T) {
 	}
 }
 
+// TestGanttOfSome: the jobs of a chart come evenly from all, also where these are not a multiple of them.
+func TestGanttOfSome(t *testing.T) {
+	s := accounts(100)
+	for range 9 {
+		s.job(0)
+	}
+	var got []int
+	for _, span := range s.play(t, Options{Duration: hour, Gantt: 5}).Gantt {
+		got = append(got, span.Job)
+	}
+	if want := []int{0, 2, 4, 6, 8}; !slices.Equal(got, want) {
+		t.Errorf("jobs %v, want %v", got, want)
+	}
+}
+
 // TestRecoveryFromNothing has one account, whose lag is 0 but for rounding, which grows with time.
 func TestRecoveryFromNothing(t *testing.T) {
 	s := accounts(7)

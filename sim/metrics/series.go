@@ -1,6 +1,10 @@
 package metrics
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+)
 
 // Series are values for each window of Options.Window, one after the other; the last window may be missing when
 // the run ends within it.
@@ -86,24 +90,23 @@ type Span struct {
 	Ready    time.Duration // of a run: until when it started up, its delay included; may be before From or after To
 }
 
-// gantt records the spans of every step-th job.
+// gantt records the spans of some jobs.
 type gantt struct {
-	step, limit int // jobs 0, step, 2*step, ... below limit
-	spans       []Span
-	open        map[int]int // by job: the place of its last span, which is not over
+	jobs, wanted int // how many there are, and of how many the spans are recorded
+	spans        []Span
+	open         map[int]int // by job: the place of its last span, which is not over
 }
 
 func newGantt(jobs, wanted int) gantt {
-	if wanted == 0 {
-		return gantt{step: 1}
-	}
-	step := max(1, jobs/wanted)
-	return gantt{step: step, limit: min(jobs, step*wanted), open: map[int]int{}}
+	return gantt{jobs: jobs, wanted: min(jobs, wanted), open: map[int]int{}}
 }
+
+// has reports whether the spans of a job are recorded: those of the first in each of as many equal parts as are wanted.
+func (g *gantt) has(j int) bool { return j*g.wanted%g.jobs < g.wanted }
 
 // enter is told of a new state of a job, and of a run until when it starts up.
 func (g *gantt) enter(j int, s State, node int, now, ready time.Duration) {
-	if j >= g.limit || j%g.step != 0 {
+	if !g.has(j) {
 		return
 	}
 	g.end(j, now)
@@ -124,12 +127,10 @@ func (g *gantt) end(j int, now time.Duration) {
 func (g *gantt) begin(now time.Duration) {
 	old, open := g.spans, g.open
 	g.spans, g.open = nil, map[int]int{}
-	for j := 0; j < g.limit; j += g.step {
-		if i, is := open[j]; is {
-			old[i].From = now
-			g.open[j] = len(g.spans)
-			g.spans = append(g.spans, old[i])
-		}
+	for _, j := range slices.Sorted(maps.Keys(open)) {
+		old[open[j]].From = now
+		g.open[j] = len(g.spans)
+		g.spans = append(g.spans, old[open[j]])
 	}
 }
 
