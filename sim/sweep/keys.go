@@ -266,14 +266,22 @@ func (s *Setup) check() error {
 	if s.Settings.Node.MaxJobs == 0 {
 		return errors.New("[replicator] max_jobs = 0: no job would ever run; must be 1 or more")
 	}
-	for _, f := range s.Failures {
-		if f.Node >= s.Nodes {
-			return fmt.Errorf("failures: there is no node n%d; nodes is %d", f.Node+1, s.Nodes)
+	return s.checkFailures()
+}
+
+func (s *Setup) checkFailures() error {
+	for i, f := range s.Failures {
+		down := func(o lab.Failure) bool {
+			return o.Node == f.Node && o.At <= f.At && (o.For == 0 || f.At <= o.At+o.For)
 		}
-		if f.At >= s.Duration {
-			return fmt.Errorf("failures: n%d fails at %s, which is not within duration (%s)", f.Node+1,
-				config.Short(f.At),
+		switch at := config.Short(f.At); {
+		case f.Node >= s.Nodes:
+			return fmt.Errorf("failures: there is no node n%d; nodes is %d", f.Node+1, s.Nodes)
+		case f.At >= s.Duration:
+			return fmt.Errorf("failures: n%d fails at %s, which is not within duration (%s)", f.Node+1, at,
 				config.Short(s.Duration))
+		case slices.ContainsFunc(s.Failures[:i], down) || slices.ContainsFunc(s.Failures[i+1:], down):
+			return fmt.Errorf("failures: n%d fails at %s, while it is down", f.Node+1, at)
 		}
 	}
 	return nil
