@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
@@ -17,11 +19,16 @@ type Bars struct {
 	Says []string // as Chart's
 }
 
-// Bar is one of Bars, from the top, with its interval of confidence unless Low and High are equal.
+// Bar is one of Bars, from the top, with its interval of confidence unless Low and High are equal. Where a name has no
+// room all bars have their numbers instead, unless these are 0.
 type Bar struct {
 	Name             string
 	Value, Low, High float64
+	Number           int
 }
+
+// longName is how many letters of a name may have no room.
+const longName = 20
 
 // mostBars is how many fit on a page.
 const mostBars = 40
@@ -54,9 +61,13 @@ func (b Bars) draw(area draw.Canvas) {
 	p.Y.Tick.Length, p.Y.Width = 0, 0
 	var names plot.ConstantTicks
 	half := (area.Max.X - area.Min.X) / 2
+	noRoom := slices.ContainsFunc(b.Bars, func(bar Bar) bool { return p.Y.Tick.Label.Width(bar.Name) > half })
 	for i, bar := range b.Bars {
-		at := float64(len(b.Bars)-i) - 0.5
-		names = append(names, plot.Tick{Value: at, Label: short(bar.Name, p.Y.Tick.Label, half)})
+		label := short(bar.Name, p.Y.Tick.Label, half)
+		if noRoom && bar.Number > 0 {
+			label = strconv.Itoa(bar.Number)
+		}
+		names = append(names, plot.Tick{Value: float64(len(b.Bars)-i) - 0.5, Label: label})
 	}
 	p.Y.Tick.Marker = names
 	p.Add(b)

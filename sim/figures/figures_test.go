@@ -51,7 +51,7 @@ func examples() map[string]Drawing {
 	bars := Bars{X: Axis{Label: "longest wait (h)"}}
 	for i := range mostBars {
 		v := float64(i - 3)
-		bars.Bars = append(bars.Bars, Bar{fmt.Sprint("a setting with quite a long name: ", i), v, v - 1, v + 2})
+		bars.Bars = append(bars.Bars, Bar{fmt.Sprint("a setting with quite a long name: ", i), v, v - 1, v + 2, 0})
 	}
 	return map[string]Drawing{"lines": lines, "clouds": clouds, "bars": bars, "gantt": gantt}
 }
@@ -233,7 +233,7 @@ func TestRefusals(t *testing.T) {
 		{point(1, math.NaN()), Size{}, `curve "c": y: NaN is no number`},
 		{Chart{Curves: []Curve{{Name: "c", Look: Most}}}, Size{}, "tells only 8 apart"},
 		{Bars{Bars: make([]Bar, mostBars+1)}, Size{}, "41 bars, where 40"},
-		{Bars{Bars: []Bar{{"b", math.Inf(1), 0, 0}}}, Size{}, `bar "b"`},
+		{Bars{Bars: []Bar{{Name: "b", Value: math.Inf(1)}}}, Size{}, `bar "b"`},
 		{rows(MostRows+1, 1), Size{}, "601 jobs, where 600"},
 		{rows(2, mostSpans), Size{}, "200000 runs and waits, where 100000"},
 		{Gantt{To: 1, Rows: []Row{{0, []Span{{}}}}}, Size{}, "row 0: account 0"},

@@ -175,13 +175,18 @@ func compared(p part) (Drawing, error) {
 	d := Bars{X: p.axisOf(metric)}
 	for _, s := range p.points {
 		if v, low, high, there := value(s, metric); there {
-			d.Bars = append(d.Bars, Bar{p.name(s), v, low, high})
+			d.Bars = append(d.Bars, Bar{p.name(s), v, low, high, s.Point})
 		}
 	}
 	if len(d.Bars) == 0 {
 		return nil, fmt.Errorf("%w: no point has a value of %s", ErrEmpty, metric)
 	}
-	d.Says = p.missing(len(p.points)-len(d.Bars), "a value of "+metric)
+	if slices.ContainsFunc(d.Bars, func(b Bar) bool { return len(b.Name) > longName }) {
+		for _, b := range d.Bars {
+			d.Says = append(d.Says, fmt.Sprintf("%d  %s", b.Number, b.Name))
+		}
+	}
+	d.Says = append(d.Says, p.missing(len(p.points)-len(d.Bars), "a value of "+metric)...)
 	return d, nil
 }
 

@@ -41,6 +41,26 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
+// TestLongNames: bars whose names have no room have the numbers of their points, which are told.
+func TestLongNames(t *testing.T) {
+	r := results(t, strings.Replace(small, "[sweep]", "[sweep]\ninterval = 30s, 1m", 1))
+	f, _ := Find("compare")
+	d, err := f.OfResults(r, Choice{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const name = "interval=30s, max_churn=1, priority_coeff=0.98"
+	if says := Says(d); len(says) != 8 || says[1] != "2  "+name {
+		t.Errorf("%q", says)
+	}
+	for width, want := range map[float64]string{0: ">2<", 180: ">" + name + "<"} {
+		svg := string(drawn(t, d, Size{Width: width}, SVG))
+		if !strings.Contains(svg, want) || strings.Contains(svg, "…") {
+			t.Errorf("no %s in a figure of %v mm", want, width)
+		}
+	}
+}
+
 // TestTauOfAnotherTrace: turns are not computed of jobs that were not played.
 func TestTauOfAnotherTrace(t *testing.T) {
 	dir := t.TempDir()
