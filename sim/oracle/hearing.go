@@ -52,14 +52,22 @@ type hearing struct {
 
 	logWritten topic[world.LogWritten]
 	altered    topic[world.Altered]
-	wished     topic[world.Wished]
-	sends      topic[world.Sends]
+
+	hearsLimiters
 
 	hearsUsers
 
 	hearsRest
 	// placing is a job that is about to be made, while nothing else happens.
 	placing topic[placing]
+}
+
+// hearsLimiters has the topics of when requests leave, and of what servers say to that.
+type hearsLimiters struct {
+	wished   topic[world.Wished]
+	welcomed topic[world.Welcomed]
+	withheld topic[world.Withheld]
+	sends    topic[world.Sends]
 }
 
 // hearsTransactions has the topics of how transactions go.
@@ -218,6 +226,10 @@ func (c *chronicle) See(f world.Fact) {
 		c.on.altered.tell(f)
 	case world.Wished:
 		c.on.wished.tell(f)
+	case world.Welcomed:
+		c.on.welcomed.tell(f)
+	case world.Withheld:
+		c.on.withheld.tell(f)
 	case world.Sends:
 		c.on.sends.tell(f)
 	default:

@@ -40,9 +40,14 @@ type Network interface {
 	// Wished is called when the server of a database wants no requests of a kind until a time by the
 	// process's clock.
 	Wished(owner *engine.Process, key ratelimit.Key, until instant.Time)
+	// Welcomed is called when the server of a database has answered a request and asks for no quiet.
+	Welcomed(owner *engine.Process, key ratelimit.Key)
 	// Sends is called for every request that leaves: when the limiter was asked, by the process's clock, and
 	// how long the limiter held the request back.
 	Sends(owner *engine.Process, key ratelimit.Key, asked instant.Time, held time.Duration)
+	// Withheld is called for every request that fails since the limiter holds back all of its kind, with the time
+	// after which it may be tried again.
+	Withheld(owner *engine.Process, key ratelimit.Key, wait time.Duration)
 	// Torn is called when a source breaks off an answer with several revisions of a document.
 	Torn(db *DB, id string)
 	// Refused is called for every revision that the database of a URL did not take and that may be left out.
@@ -263,11 +268,12 @@ func (p *Pair) exchange(
 	asked := p.limiter.Now()
 	verdict := p.limiter.Delay(key, asked)
 	if verdict.Closed {
+		p.net.Withheld(p.owner, key, verdict.Wait)
 		f := answer(429, "max_backoff", "the server asked too often to slow down")
 		f.RetryAfter = verdict.Wait
 		return peer.Reply{Failure: f}
 	}
-	if p.engine.Sleep(ctx, verdict.Wait) != nil {
+	if verdict.Wait > 0 && p.engine.Sleep(ctx, verdict.Wait) != nil {
 		return peer.Reply{Failure: &peer.Failure{Kind: peer.Cancelled}}
 	}
 	server := p.net.Server(host)
@@ -342,6 +348,7 @@ func (p *Pair) learn(key ratelimit.Key, f *peer.Failure) {
 	switch {
 	case f == nil || f.Kind == peer.Status && f.Status != 429 && f.Status != 408 && f.Status < 500:
 		p.limiter.Success(key, now)
+		p.net.Welcomed(p.owner, key)
 	case f.Kind == peer.Status && f.Status == 429 && f.Error != "max_backoff":
 		p.limiter.Failure(key, now, f.RetryAfter)
 		p.net.Wished(p.owner, key, now.Add(f.RetryAfter))

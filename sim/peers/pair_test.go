@@ -42,7 +42,9 @@ func (n *calm) Redirect(_ *Server, method string) *Redirect {
 	return n.redirect
 }
 func (n *calm) Wished(*engine.Process, ratelimit.Key, instant.Time)               {}
+func (n *calm) Welcomed(*engine.Process, ratelimit.Key)                           {}
 func (n *calm) Sends(*engine.Process, ratelimit.Key, instant.Time, time.Duration) {}
+func (n *calm) Withheld(*engine.Process, ratelimit.Key, time.Duration)            {}
 func (n *calm) Torn(*DB, string)                                                  {}
 func (n *calm) Refused(string, string, string)                                    {}
 

@@ -190,6 +190,17 @@ type (
 		Key   ratelimit.Key // the requests that are not wanted
 		Until instant.Time  // by the node's steady clock
 	}
+	// Welcomed is an answer of a server that does not ask for quiet, after the node's limiter was told.
+	Welcomed struct {
+		Node *Node
+		Key  ratelimit.Key
+	}
+	// Withheld is a request of a node that fails now, since its limiter lets none of the kind leave.
+	Withheld struct {
+		Node *Node
+		Key  ratelimit.Key
+		Wait time.Duration // after which it may be tried again; positive
+	}
 	// Sends is a request of a node that leaves for a server now.
 	Sends struct {
 		Node  *Node
@@ -265,6 +276,8 @@ func (LogWritten) fact()      {}
 func (Refused) fact()         {}
 func (Altered) fact()         {}
 func (Wished) fact()          {}
+func (Welcomed) fact()        {}
+func (Withheld) fact()        {}
 func (Sends) fact()           {}
 func (DocumentWritten) fact() {}
 func (WriteRefused) fact()    {}

@@ -94,6 +94,8 @@ var faults = []fault{
 		"a server keeps its feeds of changes open, and sends no rows, for a while"},
 	{"server-throttles", "servers", aServer, throttling, seldom, (*deed).serverThrottles,
 		"a server answers 429 to everything, or to all requests of one kind, for a while"},
+	{"server-overloaded", "servers", aServer, between(4*time.Minute, 30*time.Minute), 2 * seldom, overload,
+		"a server answers 429 for so long, or asks for so much quiet, that nodes hold requests back altogether"},
 	{"server-redirects", "servers", aServer, serverTrouble, seldom, redirectRequests,
 		"a server redirects all requests, or those of one method, for a while: elsewhere, in a circle or nowhere"},
 	{ReadOnly, "servers", aServer, between(time.Minute, time.Hour), 5 * seldom, refuseLogs,

@@ -79,11 +79,28 @@ func silenceFeeds(d *deed) {
 }
 
 func (d *deed) serverThrottles() {
-	var kind reflect.Type
-	if d.site.Int(2) == 1 {
-		kind = reflect.TypeOf(allOps[d.site.Int(len(allOps))])
-	}
+	kind := someRequests(d)
 	lasts, retryAfter := d.beginAtServer(d.lasts())
+	throttle(d, kind, retryAfter, lasts)
+}
+
+// overload has a server ask for more quiet than a request waits for, or say nothing but 429 for long.
+func overload(d *deed) {
+	kind := someRequests(d)
+	retryAfter := [...]time.Duration{0, 5 * time.Second, 40 * time.Second, 5 * time.Minute}[d.site.Int(4)]
+	lasts, _ := d.beginAtServer(d.lasts())
+	throttle(d, kind, retryAfter, lasts)
+}
+
+// someRequests draws the kind of requests that a fault is about; nil for all.
+func someRequests(d *deed) reflect.Type {
+	if d.site.Int(2) == 0 {
+		return nil
+	}
+	return reflect.TypeOf(allOps[d.site.Int(len(allOps))])
+}
+
+func throttle(d *deed, kind reflect.Type, retryAfter, lasts time.Duration) {
 	refusal := &peer.Failure{Kind: peer.Status, Status: 429, Error: "too_many_requests", RetryAfter: retryAfter}
 	d.w.net.trouble(d.server, kind, refusal, lasts)
 }

@@ -230,6 +230,16 @@ func (n *network) Wished(p *engine.Process, key ratelimit.Key, until instant.Tim
 	n.w.emit(Wished{n.w.nodeOf(p), key, until})
 }
 
+// Welcomed is peers.Network's.
+func (n *network) Welcomed(p *engine.Process, key ratelimit.Key) {
+	n.w.emit(Welcomed{n.w.nodeOf(p), key})
+}
+
+// Withheld is peers.Network's.
+func (n *network) Withheld(p *engine.Process, key ratelimit.Key, wait time.Duration) {
+	n.w.emit(Withheld{n.w.nodeOf(p), key, wait})
+}
+
 // Sends is peers.Network's.
 func (n *network) Sends(p *engine.Process, key ratelimit.Key, asked instant.Time, held time.Duration) {
 	n.w.emit(Sends{n.w.nodeOf(p), key, asked, held})
