@@ -4,10 +4,11 @@
 //
 //	go run ./fuzz/mutagen -sample 300 -seed 1
 //
-// The source is not touched: a mutant is compiled as an overlay. Suites that do not reach a mutant's place are not
-// run; what they reach is measured once, before the first mutant, and again when the source has changed. Results
-// are kept in bin/mutagen, one JSON object on a line, and a second run goes on where the first ended. Survivors are
-// there, too, as patches. Those that are no bugs have their reason in exceptions.txt, and do not count.
+// The source is not touched: all mutants are compiled together as an overlay, and the environment chooses one;
+// those that cannot be are compiled alone. Suites that do not reach a mutant's place are not run; what they reach
+// is measured once, before the first mutant, and again when the source has changed. Results are kept in
+// bin/mutagen, one JSON object on a line, and a second run goes on where the first ended. Survivors are there, too,
+// as patches. Those that are no bugs have their reason in exceptions.txt, and do not count.
 package main
 
 import (
@@ -137,6 +138,10 @@ func (l *lab) all(ctx context.Context, mutants []*mutant, known exceptions, agai
 	if err := l.baseline(ctx); err != nil {
 		return nil, err
 	}
+	if l.schema, err = l.writeSchema(mutants); err != nil {
+		return nil, err
+	}
+	defer l.schema.remove()
 	var telling sync.Mutex
 	results := make([]*result, len(mutants))
 	err = inParallel(ctx, l.jobs, len(mutants), func(ctx context.Context, i int) error {

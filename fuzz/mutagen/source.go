@@ -52,6 +52,9 @@ type file struct {
 	ast  *ast.File
 }
 
+// at is the offset of a position in the file.
+func (f *file) at(p token.Pos) int { return int(p - f.ast.FileStart) }
+
 // listed is what the go command says of a package.
 type listed struct {
 	ImportPath, Dir, Export string

@@ -24,6 +24,7 @@ type lab struct {
 	both      bool
 	until     int // 0 ends with tests, 1 with seeds, 2 with scenarios
 	suites    map[string]*suite
+	schema    *schema // of the mutants that are tried
 	say       func(format string, args ...any)
 }
 
@@ -67,7 +68,7 @@ func (l *lab) build(ctx context.Context, suite, dir string, flags ...string) (*p
 type outcome struct {
 	Verdict string  `json:"verdict,omitempty"` // one of those below; empty when it was not tried
 	By      string  `json:"by,omitempty"`      // what noticed it first
-	CPU     float64 `json:"cpu,omitempty"`     // seconds, with builds
+	CPU     float64 `json:"cpu,omitempty"`     // seconds, with builds for this mutant alone
 }
 
 const (
@@ -114,7 +115,10 @@ func (t *trial) try(ctx context.Context, names []string) (outcome, error) {
 			continue
 		}
 		o.Verdict = survived
-		runs, err := t.build(ctx, name, t.dir, "-overlay", t.overlay)
+		runs, err := t.sharedBuild(ctx, t.mutant, name)
+		if runs == nil && err == nil {
+			runs, err = t.build(ctx, name, t.dir, "-overlay", t.overlay)
+		}
 		if runs != nil {
 			o.CPU += runs.cpu.Seconds()
 		}
