@@ -45,7 +45,7 @@ func newRelay(b *testing.B, db kv.Database, prefix []byte) *jobstore.Store {
 	root := tuple.Subspace(prefix)
 	s := jobstore.New(root, jobstore.DefaultConfig(repid.Server{UUID: "bench"}))
 	if err := kv.Do(b.Context(), db, func(tx kv.Tx) error {
-		if _, err := jobstore.Init(tx, root, "bench"); err != nil {
+		if _, _, err := jobstore.Init(tx, root, "bench"); err != nil {
 			return err
 		}
 		return errors.Join(s.Docs.Create(tx, "_replicator", tuple.UUID{1}, instant.Of(time.Now())),

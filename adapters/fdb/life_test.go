@@ -38,7 +38,7 @@ func newLife(t *testing.T) *life {
 	l := &life{T: t, cluster: cluster, db: tagged{db}, now: instant.Of(time.Now())}
 	l.s = jobstore.New(root, jobstore.DefaultConfig(repid.Server{UUID: "test"}))
 	l.do(func(tx kv.Tx) error {
-		if _, err := jobstore.Init(tx, root, "test"); err != nil {
+		if _, _, err := jobstore.Init(tx, root, "test"); err != nil {
 			return err
 		}
 		return l.s.Docs.Create(tx, "_replicator", tuple.UUID{1}, l.now)

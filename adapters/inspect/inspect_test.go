@@ -25,7 +25,7 @@ func filled(t *testing.T, db kv.Database) *jobstore.Store {
 	t.Helper()
 	s := jobstore.New(root, jobstore.DefaultConfig(repid.Server{UUID: "uuid"}))
 	err := kv.Do(t.Context(), db, func(tx kv.Tx) error {
-		if _, err := jobstore.Init(tx, root, "uuid"); err != nil {
+		if _, _, err := jobstore.Init(tx, root, "uuid"); err != nil {
 			return err
 		}
 		return s.Docs.Create(tx, "_replicator", tuple.UUID{1}, 1)

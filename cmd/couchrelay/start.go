@@ -31,8 +31,9 @@ var startPause = time.Second
 // prepare prepares the store and puts the service on it. It waits for a store that does not answer, and tries
 // again after errors that can pass. It returns an error when no attempt can succeed, or when ctx has ended.
 func (s *service) prepare(ctx context.Context) error {
+	made := false
 	for {
-		err := s.prepareOnce(ctx)
+		err := s.prepareOnce(ctx, &made)
 		switch {
 		case err == nil:
 			close(s.prepared)
@@ -65,15 +66,17 @@ func passes(err error) bool {
 	return code != 0 && code < mistakes
 }
 
-// prepareOnce is one attempt. It may be repeated, whatever it has done.
-func (s *service) prepareOnce(ctx context.Context) error {
+// prepareOnce is one attempt. It may be repeated, whatever it has done. made is whether an attempt has made the store,
+// perhaps without hearing of it, and the log is yet to tell that.
+func (s *service) prepareOnce(ctx context.Context, made *bool) error {
 	c := s.started // what requests change meanwhile that is read here is for the next start
 	root := tuple.Subspace(tuple.Pack(c.KeyPrefix))
 	if err := s.db.keeper.Check(ctx); err != nil {
 		return err
 	}
 	uuid, err := kv.Run(ctx, s.db, func(tx kv.Tx) (string, error) {
-		old, err := jobstore.Init(tx, root, cmp.Or(c.UUID, randomHex(16)))
+		old, isNew, err := jobstore.Init(tx, root, cmp.Or(c.UUID, randomHex(16)))
+		*made = *made || isNew
 		if err == nil && c.UUID != "" && c.UUID != old && s.db.Exclusive() {
 			jobstore.KeysBelow(root).Rename(tx, c.UUID) // or a restored store would have one that no checkpoint has
 		}
@@ -81,6 +84,10 @@ func (s *service) prepareOnce(ctx context.Context) error {
 	})
 	if err != nil {
 		return fmt.Errorf("store, key prefix %q: %w", c.KeyPrefix, err)
+	}
+	if *made {
+		*made = false
+		s.logger.Info("store_created", "uuid", uuid, "key_prefix", c.KeyPrefix, "detail", "the store was empty")
 	}
 	switch {
 	case c.UUID == "":

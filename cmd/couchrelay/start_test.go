@@ -69,7 +69,7 @@ func (tx faultyTx) Commit() error {
 }
 
 // TestStartSurvivesErrors: no error that passes ends a start, whichever operation it hits, on a new store and
-// on one that exists.
+// on one that exists. The log tells once that a store is new.
 func TestStartSurvivesErrors(t *testing.T) {
 	before := startPause
 	startPause = time.Millisecond
@@ -85,8 +85,14 @@ func TestStartSurvivesErrors(t *testing.T) {
 		for n, struck := 1, true; struck; n++ {
 			db := &faulty{store: open(), countdown: n, read: codes[0], commit: codes[1]}
 			c.KeyPrefix = fmt.Sprint(prefix, i, n/2) // each is started twice
-			if _, err := newService(t.Context(), db, c, "test", nil, slog.New(slog.DiscardHandler)); err != nil {
+			log := &syncBuffer{}
+			logger := slog.New(slog.NewTextHandler(log, nil))
+			if _, err := newService(t.Context(), db, c, "test", nil, logger); err != nil {
 				t.Errorf("%v at operation %d: %v", codes, n, err)
+			}
+			made, isNew := strings.Count(log.String(), "msg=store_created"), n == 1 || n%2 == 0
+			if made > 1 || isNew != (made == 1) {
+				t.Errorf("%v at operation %d: store_created %d times, a new store: %v", codes, n, made, isNew)
 			}
 			struck = db.countdown <= 0
 			_ = db.Close()

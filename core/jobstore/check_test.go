@@ -49,7 +49,7 @@ func (b *bench) check(atOnce bool, r kv.Reader) (all []check.Finding) {
 func newFullBench(t *testing.T) *bench {
 	b := newBench(t)
 	b.do1(func(tx kv.Tx) error {
-		_, err := Init(tx, tuple.Subspace(tuple.Pack("fresh")), "uuid")
+		_, _, err := Init(tx, tuple.Subspace(tuple.Pack("fresh")), "uuid")
 		return err
 	})
 	b.s.Jobs.Incarnation = get(b, func(tx kv.Tx) (int64, error) { return b.s.Keys.Jobs.Incarnate(tx) })

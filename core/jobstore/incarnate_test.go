@@ -17,7 +17,7 @@ func TestIncarnate(t *testing.T) {
 	keys := KeysBelow(root)
 	incarnation := func(db kv.Database) int64 {
 		n, err := kv.Run(context.Background(), db, func(tx kv.Tx) (int64, error) {
-			if _, err := Init(tx, root, "uuid"); err != nil {
+			if _, _, err := Init(tx, root, "uuid"); err != nil {
 				return 0, err
 			}
 			return Incarnate(tx, keys)

@@ -293,7 +293,7 @@ func (b *bench) age() {
 		}
 		return err
 	})
-	b.do1(func(tx kv.Tx) error { _, err := Init(tx, tuple.Subspace(tuple.Pack("test")), "uuid"); return err })
+	b.do1(func(tx kv.Tx) error { _, _, err := Init(tx, tuple.Subspace(tuple.Pack("test")), "uuid"); return err })
 }
 
 func (m *lists) reindex(t *rapid.T) {

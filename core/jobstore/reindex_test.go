@@ -109,7 +109,7 @@ func TestCheckOfFirstLayout(t *testing.T) {
 		t.Errorf("%s: %s", f.Key, f.What)
 		b.mend(&f)
 	}
-	b.do1(func(tx kv.Tx) error { _, err := Init(tx, testRoot, "uuid"); return err })
+	b.do1(func(tx kv.Tx) error { _, _, err := Init(tx, testRoot, "uuid"); return err })
 	for !b.reindex(1) {
 	}
 	for _, f := range b.findings() {

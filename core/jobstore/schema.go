@@ -30,38 +30,40 @@ var (
 )
 
 // Init prepares a store, and returns the server's UUID: the one in the store, which is newUUID when there
-// was none. It refuses a schema that it does not know, and a place that is neither a store nor empty.
-func Init(tx kv.Tx, root tuple.Subspace, newUUID string) (uuid string, err error) {
+// was none. It refuses a schema that it does not know, and a place that is neither a store nor empty. made reports
+// that the place was empty.
+func Init(tx kv.Tx, root tuple.Subspace, newUUID string) (uuid string, made bool, err error) {
 	keys := KeysBelow(root)
 	values, err := tx.GetAll([][]byte{keys.Schema, keys.UUID})
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	schema := make([]byte, 8)
 	binary.LittleEndian.PutUint64(schema, schemaVersion)
 	switch {
 	case values[0] == nil:
 		if rows, err := tx.GetRange(kv.PrefixRange(root), kv.RangeOptions{Limit: 1}); err != nil {
-			return "", err
+			return "", false, err
 		} else if len(rows) > 0 {
-			return "", fmt.Errorf("%w: the first is %q", ErrForeign, rows[0].Key)
+			return "", false, fmt.Errorf("%w: the first is %q", ErrForeign, rows[0].Key)
 		}
+		made = true
 		tx.Set(keys.Schema, schema)
 		if _, err := keys.Jobs.Incarnate(tx); err != nil {
-			return "", err
+			return "", false, err
 		}
 	case len(values[0]) == 8 && binary.LittleEndian.Uint64(values[0]) == 1:
 		if err := keys.awaitReindex(tx); err != nil {
-			return "", err
+			return "", false, err
 		}
 	case len(values[0]) != 8 || binary.LittleEndian.Uint64(values[0]) > sealedSchema:
-		return "", fmt.Errorf("%w: schema %x, this release knows %d", ErrSchema, values[0], sealedSchema)
+		return "", false, fmt.Errorf("%w: schema %x, this release knows %d", ErrSchema, values[0], sealedSchema)
 	}
 	if values[1] != nil {
-		return string(values[1]), nil
+		return string(values[1]), made, nil
 	}
 	tx.Set(keys.UUID, []byte(newUUID))
-	return newUUID, nil
+	return newUUID, made, nil
 }
 
 // Identity reads what a backup is told apart by: the server's UUID, and the version of the layout.

@@ -295,14 +295,18 @@ func TestIsReplicatorDB(t *testing.T) {
 
 func TestInit(t *testing.T) {
 	db, root := fakefdb.New(), tuple.Subspace(tuple.Pack("x"))
-	run := func(uuid string) (string, error) {
-		return kv.Run(context.Background(), db, func(tx kv.Tx) (string, error) { return Init(tx, root, uuid) })
+	made := false
+	run := func(offered string) (string, error) {
+		return kv.Run(context.Background(), db, func(tx kv.Tx) (uuid string, err error) {
+			uuid, made, err = Init(tx, root, offered)
+			return uuid, err
+		})
 	}
-	if uuid, err := run("one"); uuid != "one" || err != nil {
-		t.Error(uuid, err)
+	if uuid, err := run("one"); uuid != "one" || !made || err != nil {
+		t.Error(uuid, made, err)
 	}
-	if uuid, err := run("two"); uuid != "one" || err != nil {
-		t.Error("the uuid changed", uuid, err)
+	if uuid, err := run("two"); uuid != "one" || made || err != nil {
+		t.Error("the uuid changed, or the store is new", uuid, made, err)
 	}
 	if err := kv.Do(context.Background(), db, func(tx kv.Tx) error {
 		tx.Set(root.Pack("schema"), []byte{9, 0, 0, 0, 0, 0, 0, 0})
@@ -322,7 +326,7 @@ func TestInitRefusesForeignKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := db.Hash()
-	err := kv.Do(context.Background(), db, func(tx kv.Tx) error { _, err := Init(tx, root, "u"); return err })
+	err := kv.Do(context.Background(), db, func(tx kv.Tx) error { _, _, err := Init(tx, root, "u"); return err })
 	if !errors.Is(err, ErrForeign) || db.Hash() != before {
 		t.Errorf("%v, store changed %v", err, db.Hash() != before)
 	}

@@ -12,7 +12,10 @@ import (
 func TestQueue(t *testing.T) {
 	check(t, &queueSubject, []case_{
 		{"a job", func(r *rig) {
-			r.commit(nil, func(tx kv.Tx) error { _, err := jobstore.Init(tx, r.w.View().Root(), "uuid"); return err })
+			r.commit(nil, func(tx kv.Tx) error {
+				_, _, err := jobstore.Init(tx, r.w.View().Root(), "uuid")
+				return err
+			})
 			r.request(nil)
 			r.see(world.Ticked{})
 			r.atRest()

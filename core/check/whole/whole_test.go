@@ -24,7 +24,7 @@ func followed(t *testing.T) (*fakefdb.Database, *follow.Store) {
 	db := fakefdb.New()
 	s := follow.NewStore(root, jobstore.New(root, jobstore.DefaultConfig(repid.Server{UUID: "uuid"})))
 	write(t, db, func(tx kv.Tx) error {
-		if _, err := jobstore.Init(tx, root, "uuid"); err != nil {
+		if _, _, err := jobstore.Init(tx, root, "uuid"); err != nil {
 			return err
 		}
 		data := []byte(`{"Section":"couch","Name":"_replicator","URL":"http://h/_replicator","Epoch":0}`)
