@@ -33,19 +33,32 @@ type profile struct {
 // tryAgain is how long after files could not be read they are read again: a certificate may be there before its key.
 const tryAgain = time.Minute
 
-// NewSource reads the files of profiles, by their names; that without a name is for all endpoints that name none.
-// problem is told of servers whose certificates do not verify, if a profile asks for that, and of files that cannot be
-// read any more, in whose place their old contents stay.
+// NewSource returns a source that is configured. problem is told of servers whose certificates do not verify, if a
+// profile asks for that, and of files that cannot be read any more, in whose place their old contents stay.
 func NewSource(profiles map[string]config.TLS, c clock.Clock, problem func(what string, err error)) (*Source, error) {
-	s := &Source{clock: c, problem: problem, profiles: map[string]*profile{}}
+	s := &Source{clock: c, problem: problem}
+	return s, s.Configure(profiles)
+}
+
+// Configure replaces the profiles, by their names; that without a name is for all endpoints that name none. It reads
+// the files of those that are new or have other settings. An error changes nothing.
+func (s *Source) Configure(profiles map[string]config.TLS) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := map[string]*profile{}
 	for name, settings := range profiles {
-		t, err := Client(keysOf(name), settings, problem)
-		if err != nil {
-			return nil, err
+		if old := s.profiles[name]; old != nil && old.settings == settings {
+			all[name] = old
+			continue
 		}
-		s.profiles[name] = &profile{settings: settings, read: c.Now(), rest: settings.Reload, current: t}
+		t, err := Client(keysOf(name), settings, s.problem)
+		if err != nil {
+			return err
+		}
+		all[name] = &profile{settings: settings, read: s.clock.Now(), rest: settings.Reload, current: t}
 	}
-	return s, nil
+	s.profiles = all
+	return nil
 }
 
 // keysOf are the keys of a profile.

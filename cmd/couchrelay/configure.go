@@ -79,7 +79,7 @@ func (s *service) changeStore(ctx context.Context, c config.Config, ch relay.Con
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTime)
 	defer cancel()
 	if len(names) == 0 {
-		return inForce(s), followOthers(ctx, s, c)
+		return inForce(s), followAll(ctx, s, c)
 	}
 	_, err := s.share(ctx, func(old jobstore.Sharing) (jobstore.Sharing, error) {
 		was = c.Clone()
@@ -112,7 +112,7 @@ func (s *service) configure(ctx context.Context, c config.Config) error {
 	if err := s.shareAll(ctx, c.Replicator.Sharing); err != nil {
 		return err
 	}
-	if err := followOthers(ctx, s, c); err != nil {
+	if err := followAll(ctx, s, c); err != nil {
 		return err
 	}
 	if err := s.put(c); err != nil {
@@ -133,6 +133,9 @@ func present(s *service, c config.Config) config.Config {
 // put puts a configuration in force in this process.
 func (s *service) put(c config.Config) error {
 	c = present(s, c)
+	if err := s.outside.trust.Configure(profilesOf(c)); err != nil {
+		return err
+	}
 	if err := s.login.Configure(c.Admins, c.Auth); err != nil {
 		return err
 	}
@@ -145,16 +148,20 @@ func (s *service) put(c config.Config) error {
 		}
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.config = c
 	outside := c
 	outside.Replicator.Parse.Local = s.started.Replicator.Parse.Local // which changes at the next start
 	s.outside.gates.Store(newGates(outside))
 	logLevel.Set(logLevels[c.LogLevel])
-	if s.loop != nil {
+	ready := s.loop != nil
+	if ready {
 		s.loop.Configure(c.Node)
 	}
-	return nil
+	s.mu.Unlock()
+	if !ready {
+		return nil
+	}
+	return s.follow(c)
 }
 
 // checkSafe returns an error for a configuration that a service must not go on with. What it asks the machine for is
@@ -394,8 +401,8 @@ func (s *service) Config(ctx context.Context) map[string]map[string]relay.Settin
 	for section, values := range c.Values() {
 		told[section] = map[string]relay.Setting{}
 		for key, value := range values {
-			same := value == atStart[section][key] && value != config.Masked
-			told[section][key] = relay.Setting{Value: value, Restart: !same && s.needsRestart(section, key, value)}
+			restart := value != atStart[section][key] && s.needsRestart(section, key, value)
+			told[section][key] = relay.Setting{Value: value, Restart: restart}
 		}
 	}
 	return told
@@ -404,9 +411,6 @@ func (s *service) Config(ctx context.Context) map[string]map[string]relay.Settin
 // needsRestart reports whether a value of a key differs from the one with which the process began, and takes effect at
 // the next start. mu must be held.
 func (s *service) needsRestart(section, key, value string) bool {
-	if value == config.Masked {
-		return s.otherPassword(section)
-	}
 	old := s.started.Clone()
 	if old.UUID == "" && s.loop != nil {
 		old.UUID = s.uuid
@@ -415,21 +419,11 @@ func (s *service) needsRestart(section, key, value string) bool {
 	return c.Set(section, key, value) == nil && !reflect.DeepEqual(fixed(old), fixed(c))
 }
 
-// otherPassword reports whether the password of the key file of a section differs from the one with which the process
-// began, and takes effect at the next start. mu must be held.
-func (s *service) otherPassword(section string) bool {
-	if section == "replicator" {
-		return !reflect.DeepEqual(s.started.TLS.Password, s.config.TLS.Password)
-	}
-	name, is := strings.CutPrefix(section, "tls ")
-	return is && !reflect.DeepEqual(s.started.Profiles[name].Password, s.config.Profiles[name].Password)
-}
-
 // fixed are the settings that a process keeps until it ends. All others put puts in force.
 func fixed(c config.Config) config.Config {
 	c.Node, c.Replicator.Sharing, c.Maintenance = node.Settings{}, jobstore.Sharing{}, ""
 	c.Admins, c.Auth, c.Skipped, c.Ignored, c.LogLevel = nil, config.Auth{}, nil, nil, ""
-	c.AuditFile = ""
+	c.AuditFile, c.TLS, c.Profiles = "", coreconfig.TLS{}, nil
 	c.SSL.Listening, c.CORS = certs.Listening{}, config.CORS{}
 	c.Limits = config.Limits{HeaderTime: c.Limits.HeaderTime, HeaderBytes: c.Limits.HeaderBytes,
 		IdleTime: c.Limits.IdleTime}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"couchrelay/adapters/config"
 	"couchrelay/adapters/couch"
 	"couchrelay/adapters/loop"
+	coreconfig "couchrelay/core/config"
 	corefollow "couchrelay/core/follow"
 	"couchrelay/core/instant"
 	"couchrelay/core/invariant"
@@ -25,8 +27,9 @@ import (
 type follows struct {
 	follower *loop.Follower
 
-	mu   sync.Mutex
-	list map[string]config.Followed // by the name of the mirror
+	mu       sync.Mutex
+	list     map[string]config.Followed // by the name of the mirror
+	profiles map[string]coreconfig.TLS  // of the servers
 }
 
 // newFollows prepares the follower of a service whose store is prepared. The configuration has been written by
@@ -56,16 +59,16 @@ func newFollows(s *service, broken func(*invariant.Broken)) *follows {
 	return f
 }
 
-// configure has the follower follow other databases, if they differ.
-func (f *follows) configure(list []config.Followed) {
+// configure has the follower follow other databases, or connect in other ways, if they differ.
+func (f *follows) configure(list []config.Followed, profiles map[string]coreconfig.TLS) {
 	all, ids := map[string]config.Followed{}, make([]string, len(list))
 	for i, one := range list {
 		ids[i] = one.ID()
 		all[one.ID()] = one
 	}
 	f.mu.Lock()
-	same := reflect.DeepEqual(all, f.list)
-	f.list = all
+	same := reflect.DeepEqual(all, f.list) && maps.Equal(profiles, f.profiles)
+	f.list, f.profiles = all, profiles
 	f.mu.Unlock()
 	if !same {
 		f.follower.Configure(ids)
@@ -97,10 +100,10 @@ func followStore(s *service) *corefollow.Store {
 
 // followAll makes the mirrors of a configuration's databases, and removes others. A node that runs no jobs leaves
 // that to those that do.
-func followAll(ctx context.Context, s *service, c config.Config) ([]config.Followed, error) {
+func followAll(ctx context.Context, s *service, c config.Config) error {
 	list, err := c.Followed()
 	if err != nil || !s.roles.Has(node.Replication) {
-		return nil, err
+		return err
 	}
 	databases, instances := make([]corefollow.Database, len(list)), make([]tuple.UUID, len(list))
 	for i, one := range list {
@@ -123,19 +126,23 @@ func followAll(ctx context.Context, s *service, c config.Config) ([]config.Follo
 		without = append(without, e.Job)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if len(done.made)+len(done.gone) > 0 {
 		s.logger.Info("follow_changed", "mirrors", done.made, "removed", done.gone)
 	}
-	return list, nil
+	return nil
 }
 
-// followOthers follows the databases of a configuration from now on. The service must be prepared.
-func followOthers(ctx context.Context, s *service, c config.Config) error {
-	list, err := followAll(ctx, s, c)
-	if err == nil {
-		s.follows.configure(list)
+// follow follows the databases of a configuration from now on, whose mirrors there are. The service must be prepared.
+func (s *service) follow(c config.Config) error {
+	list, err := c.Followed()
+	if err != nil {
+		return err
 	}
-	return err
+	if !s.roles.Has(node.Replication) {
+		list = nil
+	}
+	s.follows.configure(list, profilesOf(c))
+	return nil
 }

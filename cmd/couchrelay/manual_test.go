@@ -42,7 +42,7 @@ func TestSettingsHaveAnEffect(t *testing.T) {
 	want := map[string]string{
 		"[log] level": "at once", "[replicator] max_jobs": "at once", "[replicator] use_bulk_get": "at the next start",
 		"[replicator] usage_coeff": "at once, on all nodes", "[chttpd] port": "at the next start",
-		"[tls NAME] ca_file": "at the next start", "[follow name] url": "at once", "[ssl] cert_file": "at once",
+		"[tls NAME] ca_file": "at once", "[follow name] url": "at once", "[ssl] cert_file": "at once",
 		"[node_types] replication": "at the next start", "[admins] NAME": "at once",
 	}
 	alone := []string{"update_docs", "max_document_id_length", "ibrowse_options", "valid_ibrowse_options",

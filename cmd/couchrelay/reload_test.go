@@ -15,7 +15,6 @@ import (
 	"couchrelay/adapters/config"
 	"couchrelay/adapters/web/relay"
 	"couchrelay/core/kv"
-	"couchrelay/core/spec"
 )
 
 // silentStore is a store that can stop to answer, as a cluster does.
@@ -160,17 +159,15 @@ func TestReloadTellsWhatWaits(t *testing.T) {
 	r := newRig(t)
 	r.stop()
 	c := config.Default()
-	c.TLS.Password = spec.Hide("a")
 	c.Secrets.Directory = t.TempDir()
 	r.start(c)
 	files := r.svc.started.Clone()
 	files.Secrets.Directory, files.Node.MaxJobs, files.LogFormat = "", 7, "json"
-	files.TLS.Password = spec.Hide("b")
 	r.svc.read = func() (layers, error) { return layers{files: files}, nil }
 	if err := r.svc.ReloadConfig(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	const want = `restart="[[log] format [replicator] password [secrets] directory]"`
+	const want = `restart="[[log] format [secrets] directory]"`
 	if log := r.log.String(); !strings.Contains(log, want) {
 		t.Errorf("%s", log[strings.LastIndex(log, "msg=reloaded"):])
 	}

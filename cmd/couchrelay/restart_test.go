@@ -22,7 +22,8 @@ func TestDocroot(t *testing.T) {
 	}
 }
 
-// TestRestartIsAskedFor: a change asks for a restart also where its value is not shown, or is gone.
+// TestRestartIsAskedFor: a change asks for a restart also where its value is gone, and not where its value is not shown
+// and is in force.
 func TestRestartIsAskedFor(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -60,10 +61,10 @@ func TestRestartIsAskedFor(t *testing.T) {
 	}{
 		{"GET", "replicator/password", "", false},
 		{"PUT", "replicator/password", `"old"`, false},
-		{"PUT", "replicator/password", `"new"`, true},
-		{"GET", "replicator/password", "", true},
+		{"PUT", "replicator/password", `"new"`, false},
+		{"GET", "replicator/password", "", false},
 		{"DELETE", "replicator/password", "", false},
-		{"PUT", "tls a/password", `"new"`, true},
+		{"PUT", "tls a/password", `"new"`, false},
 		{"PUT", "ssl/password", `"new"`, false},
 		{"PUT", "fauxton/docroot", fmt.Sprintf("%q", fauxton), true},
 		{"DELETE", "fauxton/docroot", "", false},

@@ -164,12 +164,17 @@ func openFauxton(docroot string) (fs.FS, error) {
 
 // newTrust reads the certificates and keys for connections to endpoints.
 func newTrust(c config.Config, t telling) (*certs.Source, error) {
-	profiles := map[string]coreconfig.TLS{"": c.TLS}
-	maps.Copy(profiles, c.Profiles)
-	return certs.NewSource(profiles, clock.New(), func(what string, err error) {
+	return certs.NewSource(profilesOf(c), clock.New(), func(what string, err error) {
 		t.meter.CertificateFailed()
 		t.logger.Warn("certificate", "of", what, "error", err)
 	})
+}
+
+// profilesOf are the ways to connect to endpoints, by the names of [tls NAME]; that of [replicator] has none.
+func profilesOf(c config.Config) map[string]coreconfig.TLS {
+	profiles := map[string]coreconfig.TLS{"": c.TLS}
+	maps.Copy(profiles, c.Profiles)
+	return profiles
 }
 
 // sealedStore is a store that seals credentials, with the keeper of its keys.

@@ -121,13 +121,11 @@ func (s *service) prepareOnce(ctx context.Context, made *bool) error {
 			return err
 		}
 	}
-	list, err := followAll(ctx, s, c)
-	if err != nil {
+	if err := followAll(ctx, s, c); err != nil {
 		return err
 	}
 	s.begin()
-	s.follows.configure(list)
-	return nil
+	return s.follow(c)
 }
 
 // begin makes the loop, with the settings that are in force by now, and opens the service for requests.

@@ -12,6 +12,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +20,8 @@ import (
 	"time"
 
 	"couchrelay/adapters/config"
+	coreconfig "couchrelay/core/config"
+	"couchrelay/core/spec"
 )
 
 // newPair makes a certificate that signs itself, for 127.0.0.1 and for clients, with its key.
@@ -133,5 +136,49 @@ func TestTLS(t *testing.T) {
 	r.url = strings.Replace(r.secureURL, "https", "http", 1)
 	if status, _ := r.call("GET", "", ""); status != 400 {
 		t.Errorf("a plain request to the port with TLS: %d", status)
+	}
+}
+
+// TestNewProfile: a reload that adds a section [tls NAME] and what uses it puts both in force, as does one that
+// corrects the section.
+func TestNewProfile(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	server := httptest.NewTLSServer(r.source.server.Handler)
+	defer server.Close()
+	defer r.stop() // or a long poll would keep the server open
+	r.fill(3)
+	if err := request("PUT", r.source.url+"jobs", nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := request("PUT", r.source.url+"jobs/bad", object{"source": 1}, nil); err != nil {
+		t.Fatal(err)
+	}
+	right := filepath.Join(t.TempDir(), "ca.pem")
+	block := &pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}
+	if err := os.WriteFile(right, pem.EncodeToMemory(block), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wrong, _ := newPair(t, "other")
+	reload := func(file string) {
+		t.Helper()
+		c := r.svc.started.Clone()
+		c.Profiles["new"] = coreconfig.TLS{Verify: true, CAFile: file}
+		c.Follow["couch"] = config.Follow{URL: spec.Hide(server.URL), Databases: []string{"jobs"}, TLS: "new"}
+		r.svc.read = func() (layers, error) { return layers{files: c}, nil }
+		if err := r.svc.ReloadConfig(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reload(wrong)
+	r.await("the failure", func() bool { return strings.Contains(r.log.String(), "error=tls_failed") })
+	reload(right)
+	r.await("the document", func() bool { return r.source.read(t, "jobs/bad")["_replication_state"] == "failed" })
+	body := fmt.Sprintf(`{"source":{"url":"%s/db","tls":"new"},"target":%q,"create_target":true}`, server.URL,
+		r.target.url+"copy")
+	r.want(200, "POST", "_replicate", body)
+	r.same()
+	if log := r.log.String(); strings.Count(log, "msg=reloaded local=[] restart=[]") != 2 {
+		t.Errorf("%s", log)
 	}
 }
