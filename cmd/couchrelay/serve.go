@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -54,7 +55,7 @@ func (serveCommand) Help() string {
 		"couchrelay serve --config couchrelay.ini --store fdb:/etc/foundationdb/fdb.cluster --name relay1")
 }
 
-func (s *serveCommand) Run() error {
+func (s *serveCommand) Run() (err error) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP) // which would end the process until then
 	defer signal.Stop(hangups)
@@ -83,7 +84,7 @@ func (s *serveCommand) Run() error {
 	if err != nil {
 		return err
 	}
-	defer db.Close()
+	defer func() { err = closed(db, err) }()
 	log, err := s.record(logger)
 	if err != nil {
 		return err
@@ -114,6 +115,14 @@ func (s *serveCommand) Run() error {
 		}
 		return box.introduce(doors.plain.Addr().String())
 	})
+}
+
+// closed closes the store of a service that has ended with err, and returns what the process ends with.
+func closed(db store, err error) error {
+	if failure := db.Close(); err == nil && failure != nil {
+		return fmt.Errorf("closing the store: %w", failure)
+	}
+	return err
 }
 
 // openSandbox serves databases in memory until ended is closed, if --sandbox asks for them.
@@ -328,8 +337,8 @@ const startGrace = time.Second
 // are answered that the node is starting from then on. began, which may be nil, is called when the service
 // takes up its work.
 //
-// When the store has ended for good, the runs stop as well. serve then returns the store's error, so that the
-// process ends with status 1 and its supervisor starts it again.
+// When the store has ended for good, or a door, the runs stop as well. serve then returns the error of that, so that
+// the process ends with status 1 and its supervisor starts it again.
 func serve(ctx context.Context, stop func(), svc *service, d doors, logger *slog.Logger,
 	began func() error) error {
 	defer svc.entrance.audit.Close()
@@ -402,8 +411,8 @@ func (s *service) start(ctx context.Context) error {
 	}
 }
 
-// run runs the node until ctx ends, by a signal, or the store has ended, and lets it leave in order. failed
-// gets the error by which the server ends before.
+// run runs the node until ctx ends, by a signal, or the store has ended, or the server by an error that failed gets,
+// and lets it leave in order.
 func (s *service) run(ctx context.Context, stop func(), failed <-chan error) error {
 	var telling sync.WaitGroup
 	defer telling.Wait()
@@ -420,9 +429,10 @@ func (s *service) run(ctx context.Context, stop func(), failed <-chan error) err
 		s.loop.Run(hard)
 	}()
 	followed := s.follows.run(hard)
+	var failure error
 	select {
-	case err := <-failed:
-		return err
+	case failure = <-failed:
+		s.logger.Error("listener_failed", "error", failure, "detail", "stopping; to be started again")
 	case <-left:
 		return errors.New("the node ended by itself")
 	case <-ctx.Done():
@@ -448,7 +458,7 @@ func (s *service) run(ctx context.Context, stop func(), failed <-chan error) err
 		kill()
 		<-all
 	}
-	return s.storeEnd()
+	return cmp.Or(s.storeEnd(), failure)
 }
 
 // logLevel is the least severe level of the process's log; [log] level sets it.

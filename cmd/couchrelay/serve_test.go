@@ -54,34 +54,66 @@ func failingStore(t *testing.T) (db store, fail func()) {
 	return db, disk.On
 }
 
+// ending is a service with a job that runs, and which is about to end.
+type ending struct {
+	*rig
+	listener    net.Listener
+	signal      func()
+	ended       chan error
+	checkpoints string // the URL of the job's log on the target
+}
+
+func newEnding(t *testing.T, db store) *ending {
+	t.Helper()
+	r := &rig{t: t, log: &syncBuffer{}}
+	r.source, r.target = r.sandbox(), r.sandbox()
+	r.fill(5)
+	c := config.Default()
+	c.Node.StartupJitter, c.Node.StopTimeout = 0, 2*time.Second
+	logger := slog.New(slog.NewTextHandler(r.log, nil))
+	svc, err := newService(t.Context(), db, c, "test", nil, logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.url = "http://" + listener.Addr().String() + "/"
+	ctx, signal := context.WithCancel(t.Context())
+	e := &ending{rig: r, listener: listener, signal: signal, ended: make(chan error, 1)}
+	go func() { e.ended <- serve(ctx, signal, svc, doors{plain: listener}, logger, nil) }()
+	r.want(201, "PUT", "_replicator/r", r.body(`,"continuous":true`))
+	r.await("the run", func() bool { return request("GET", r.target.url+"copy/doc4", nil, nil) == nil })
+	id, _ := r.want(200, "GET", "_scheduler/docs/_replicator/r", "")["id"].(string)
+	base, _, _ := strings.Cut(id, "+")
+	e.checkpoints = r.target.url + "copy/_local/" + base
+	return e
+}
+
+// end returns the error with which the service has ended, and looks for the checkpoint of its run.
+func (e *ending) end() error {
+	e.t.Helper()
+	select {
+	case err := <-e.ended:
+		if err := request("GET", e.checkpoints, nil, nil); err != nil {
+			e.t.Errorf("no checkpoint: %v", err)
+		}
+		return err
+	case <-time.After(20 * time.Second):
+		e.t.Fatalf("goes on: %s", e.log)
+		return nil
+	}
+}
+
 // TestStoreEnds: a service whose store has failed stops its runs with a checkpoint each, logs why, and ends
 // with an error, also if a signal came before it noticed the failure. Until then /_up answers 503.
 func TestStoreEnds(t *testing.T) {
 	t.Parallel()
 	for _, signalled := range []bool{false, true} {
-		r := &rig{t: t, log: &syncBuffer{}}
-		r.source, r.target = r.sandbox(), r.sandbox()
-		r.fill(5)
 		db, fail := failingStore(t)
-		c := config.Default()
-		c.Node.StartupJitter, c.Node.StopTimeout = 0, 2*time.Second
-		logger := slog.New(slog.NewTextHandler(r.log, nil))
-		svc, err := newService(t.Context(), db, c, "test", nil, logger)
-		if err != nil {
-			t.Fatal(err)
-		}
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.url = "http://" + listener.Addr().String() + "/"
-		ctx, signal := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- serve(ctx, signal, svc, doors{plain: listener}, logger, nil) }()
-		r.want(201, "PUT", "_replicator/r", r.body(`,"continuous":true`))
-		r.await("the run", func() bool { return request("GET", r.target.url+"copy/doc4", nil, nil) == nil })
-		id, _ := r.want(200, "GET", "_scheduler/docs/_replicator/r", "")["id"].(string)
-		base, _, _ := strings.Cut(id, "+")
+		e := newEnding(t, db)
+		r := e.rig
 		fail()
 		r.await("the failure", func() bool {
 			r.call("PUT", "_replicator/other",
@@ -97,22 +129,42 @@ func TestStoreEnds(t *testing.T) {
 			t.Errorf("a write is answered %v", refused)
 		}
 		if signalled {
-			signal()
+			e.signal()
 		}
-		select {
-		case err := <-ended:
-			if !errors.Is(err, embedded.ErrFailed) {
-				t.Errorf("ended with %v", err)
-			}
-		case <-time.After(20 * time.Second):
-			t.Fatalf("goes on: %s", r.log)
+		if err := e.end(); !errors.Is(err, embedded.ErrFailed) {
+			t.Errorf("ended with %v", err)
 		}
 		if !signalled && !strings.Contains(r.log.String(), "level=ERROR msg=store_ended") {
 			t.Errorf("log %s", r.log)
 		}
 		_ = db.Close()
-		if err := request("GET", r.target.url+"copy/_local/"+base, nil, nil); err != nil {
-			t.Errorf("no checkpoint: %v", err)
-		}
+	}
+}
+
+// TestListenerFails: a service whose listener has failed stops as after a signal, and ends with an error.
+func TestListenerFails(t *testing.T) {
+	t.Parallel()
+	db, _ := failingStore(t)
+	e := newEnding(t, db)
+	_ = e.listener.Close()
+	err := e.end()
+	if !errors.Is(err, net.ErrClosed) || !strings.Contains(e.log.String(), "level=ERROR msg=listener_failed") {
+		t.Errorf("ended with %v, log %s", err, e.log)
+	}
+	if err := closed(db, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStoreFailsAsItCloses: a process whose store cannot write its last to the disk ends with an error.
+func TestStoreFailsAsItCloses(t *testing.T) {
+	t.Parallel()
+	db, fail := failingStore(t)
+	fail()
+	if err := closed(db, nil); err == nil || !strings.Contains(err.Error(), "the disk is broken") {
+		t.Error(err)
+	}
+	if err := closed(db, net.ErrClosed); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the first error is lost: %v", err)
 	}
 }
