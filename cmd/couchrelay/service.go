@@ -12,6 +12,7 @@ import (
 	"maps"
 	"math"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -128,6 +129,10 @@ func assemble(db store, c config.Config, name string, log *eventlog.Writer, logg
 		}
 		s.entrance.tls.Failed = meter.CertificateFailed
 	}
+	if err := noDirectory(c.Secrets.Directory); err != nil {
+		logger.Warn("secrets_directory", "error", err, "detail",
+			"[secrets] directory is not there: replications that name secrets wait for it, or for the environment")
+	}
 	var err error
 	if s.entrance.fauxton, err = openFauxton(c.Beside.Fauxton); err != nil {
 		return nil, err
@@ -148,6 +153,18 @@ func assemble(db store, c config.Config, name string, log *eventlog.Writer, logg
 	}
 	s.serve(store)
 	return s, nil
+}
+
+// noDirectory returns why a directory cannot be used, nil if it can be, or if there is to be none.
+func noDirectory(directory string) error {
+	if directory == "" {
+		return nil
+	}
+	info, err := os.Stat(directory)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is no directory", directory)
+	}
+	return err
 }
 
 // openFauxton returns the files of [fauxton] docroot, nil without it.
