@@ -72,12 +72,12 @@ func (c *Client) connect(ctx context.Context, p *reach.Policy, network, address 
 	d := net.Dialer{
 		Timeout: dialTimeout, KeepAlive: -1,
 		Control: func(_, address string, _ syscall.RawConn) error {
-			if turns {
-				return nil
-			}
 			to, err := netip.ParseAddrPort(address)
-			if err != nil {
+			switch {
+			case err != nil:
 				return err
+			case turns:
+				return p.Detoured(host, portNumber(port), to)
 			}
 			return p.Address(host, to.Addr(), to.Port())
 		},

@@ -180,6 +180,35 @@ func TestConnectTo(t *testing.T) {
 	}
 }
 
+// TestConnectToWithAllow: with endpoint_allow, connections are led elsewhere only for servers that it names, or to
+// addresses in its networks.
+func TestConnectToWithAllow(t *testing.T) {
+	server := httptest.NewServer(says(200, `{"update_seq":"1-a"}`))
+	defer server.Close()
+	detours, err := reach.ParseDetours("*.test:5984:" + strings.TrimPrefix(server.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for allow, want := range map[string]bool{"": true, "db.test": true, "*": true, "127.0.0.0/8": true,
+		"10.0.0.0/8": false, "db.test:80, 10.0.0.0/8": false, "other.test": false} {
+		p := policy(t, allow, "", true)
+		p.Detours = detours
+		client := New(Options{Reach: func(string, bool) *reach.Policy { return p }})
+		defer client.Close()
+		rep := testReplication()
+		rep.Source.URL = "http://db.test:5984/db/"
+		pair, err := client.Pair(rep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pair.Close()
+		f := pair.Do(t.Context(), 1, peer.Open{}).Failure
+		if (f == nil) != want || f != nil && f.Kind != peer.Denied {
+			t.Errorf("endpoint_allow = %s: %v", allow, f)
+		}
+	}
+}
+
 // TestGuardedPools: a connection that an admin's job has open to this machine is not for others, who would not be let
 // through to its address.
 func TestGuardedPools(t *testing.T) {

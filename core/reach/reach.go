@@ -19,7 +19,7 @@ type Policy struct {
 	Guarded bool
 	// Own is a server that the operator shares with all users, wherever it is: Guarded does not keep them from it.
 	Own Server
-	// Detours lead connections elsewhere. The operator names their targets, which are not checked.
+	// Detours lead connections elsewhere. The operator names their targets: of the rules only Allow is about them.
 	Detours Detours
 }
 
@@ -95,6 +95,17 @@ func (p *Policy) Address(host string, addr netip.Addr, port uint16) error {
 		return &Refusal{shown, notAllowed}
 	}
 	return nil
+}
+
+// Detoured checks a connection that a detour of host leads to an address. Host has let the name of host pass, perhaps
+// since Allow has networks: no address of that name is asked for, so the one that is connected to must be in them.
+func (p *Policy) Detoured(host string, port uint16, to netip.AddrPort) error {
+	name := canonical(host)
+	if _, is := literal(host); is || len(p.Allow) == 0 || p.Allow.find(name, netip.Addr{}, port) != nil {
+		return nil
+	}
+	open := Policy{Allow: p.Allow}
+	return open.Address(host, to.Addr(), to.Port())
 }
 
 const (
