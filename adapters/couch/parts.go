@@ -114,7 +114,10 @@ func (c *copying) readRelated(a *answer, related *multipart.Reader) error {
 	defer cancel()
 	alone := &fetcher{copying: c, ctx: ctx, rev: doc.rev}
 	defer alone.close()
-	oneByOne := slices.ContainsFunc(attachments, breaksHeader)
+	oneByOne, sent := slices.ContainsFunc(attachments, breaksHeader), map[string]bool{}
+	for _, att := range attachments {
+		sent[att.name] = sent[att.name] || att.follows
+	}
 	open := func(att attachment) (io.Reader, error) {
 		if oneByOne {
 			return alone.open(att)
@@ -123,7 +126,7 @@ func (c *copying) readRelated(a *answer, related *multipart.Reader) error {
 		switch {
 		case err == io.EOF:
 			err = notFollowing(att)
-		case err == nil && isOfAnother(part, att, attachments):
+		case err == nil && isOfAnother(part, att, sent):
 			oneByOne = true
 			return alone.open(att)
 		}
@@ -146,13 +149,13 @@ func breaksHeader(att attachment) bool {
 // isOfAnother reports whether a part names another attachment than the expected one. Couchbase's Sync Gateway sends
 // attachments in any order; they are then fetched one by one, since the target wants them in the order of the document.
 // A name that no attachment of the document has proves nothing. Neither does the expected name as CouchDB writes it,
-// without escaping quotes: read by the rules of MIME, it may be the name of another attachment.
-func isOfAnother(part *multipart.Part, att attachment, all []attachment) bool {
+// without escaping quotes: read by the rules of MIME, it may be the name of another attachment. sent has the names of
+// those that follow.
+func isOfAnother(part *multipart.Part, att attachment, sent map[string]bool) bool {
 	said := part.Header.Get("Content-Disposition")
 	_, params, _ := mime.ParseMediaType(said)
 	name := params["filename"]
-	return name != att.name && said != `attachment; filename="`+att.name+`"` &&
-		slices.ContainsFunc(all, func(a attachment) bool { return a.follows && a.name == name })
+	return name != att.name && said != `attachment; filename="`+att.name+`"` && sent[name]
 }
 
 // readDoc reads a part that is JSON, of up to maxDoc. Whether it is, shows when it is scanned. An answer that breaks
