@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"couchrelay/adapters/terminal"
+	"couchrelay/core/explain"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/spec"
 )
@@ -242,8 +243,8 @@ func (m *move) checkRefused(takenOver string) error {
 	if m.TakeOver {
 		so = "nothing is " + takenOver
 	}
-	return fmt.Errorf("%d revisions are refused, so %s: change or delete their documents, and run the command again",
-		m.refused, so)
+	return fmt.Errorf("%s refused, so %s: change or delete their documents, and run the command again",
+		explain.Count(m.refused, "revision"), so)
 }
 
 // exportAll copies replications into a CouchDB, which runs them from then on if it is to take over. A try does what it
@@ -309,7 +310,7 @@ func (m *move) kept(names []string) (kept []string, err error) {
 		return nil, err
 	}
 	if n := len(paused); n > 0 {
-		kept = append(kept, fmt.Sprintf("%d jobs are paused (%s)", n, some(paused, ", ")))
+		kept = append(kept, fmt.Sprintf("%s paused (%s)", explain.Count(n, "job"), some(paused, ", ")))
 	}
 	var all struct {
 		Holds []struct{ ID, Database, Reason string }

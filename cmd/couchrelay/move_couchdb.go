@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"couchrelay/core/explain"
 )
 
 const (
@@ -86,8 +88,8 @@ func (m *move) tellRequests() error {
 		}
 	}
 	if n := len(list); n > 0 {
-		m.say("the CouchDB has %d jobs of requests to _replicate, which are in no document and are not copied. They "+
-			"stop with its replicator; repeat these requests here:", n)
+		m.say("the CouchDB has %s of requests to _replicate, which are in no document and are not copied. They "+
+			"stop with its replicator; repeat these requests here:", explain.Count(n, "job"))
 		for line := range strings.SplitSeq(some(list, "\n"), "\n") {
 			m.say("  %s", line)
 		}
@@ -129,8 +131,8 @@ func (m *move) await(server string, running func() (int, error)) error {
 		case err != nil || n == 0:
 			return err
 		case time.Now().After(end):
-			return fmt.Errorf("%s still runs %d replications after %s; the jobs stay held: run the command again",
-				server, n, stopWait)
+			return fmt.Errorf("%s still runs %s after %s; the jobs stay held: run the command again",
+				server, explain.Count(n, "replication"), stopWait)
 		}
 		select {
 		case <-m.context().Done():

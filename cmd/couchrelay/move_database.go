@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"couchrelay/core/ejson"
+	"couchrelay/core/explain"
 	"couchrelay/core/spec"
 )
 
@@ -56,7 +57,7 @@ func (m *move) database(from, to *remote, name string) error {
 	if m.DryRun {
 		verb = "to copy"
 	}
-	m.say("%s: %d documents, %d revisions %s", name, seen, lacking, verb)
+	m.say("%s: %s, %s %s", name, explain.Count(seen, "document"), explain.Count(lacking, "revision"), verb)
 	return nil
 }
 

@@ -31,7 +31,7 @@ func TestLargeDocumentsMove(t *testing.T) {
 		r.want(200, "GET", "_replicator/"+id, "")
 	}
 	said, err = r.shift(couch, true, takeOver)
-	if err == nil || !strings.Contains(err.Error(), "1 revisions are refused") {
+	if err == nil || !strings.Contains(err.Error(), "1 revision refused") {
 		t.Errorf("taking over: %v\n%s", err, said)
 	}
 }
@@ -74,7 +74,7 @@ func TestLargeDocumentsMoveBehindAProxy(t *testing.T) {
 
 // leftOut reports whether a move without a take-over fails because of one revision that it left behind.
 func leftOut(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "1 revisions are refused, so their documents are not copied")
+	return err != nil && strings.Contains(err.Error(), "1 revision refused, so their documents are not copied")
 }
 
 func TestReadAtMost(t *testing.T) {

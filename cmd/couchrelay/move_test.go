@@ -67,7 +67,7 @@ func TestImportAndExport(t *testing.T) {
 	couch.await("the copy", func() bool { return read(couch) == 20.0 })
 
 	said, err := r.shift(couch, true, func(m *move) { m.DryRun = true })
-	if err != nil || !strings.Contains(said, "1 revisions to copy") ||
+	if err != nil || !strings.Contains(said, "1 revision to copy") ||
 		!strings.Contains(said, "max_churn = 7 (here 20)\n") ||
 		!strings.Contains(said, "worker_processes = 3 (here 4), and a restart\n") {
 		t.Errorf("dry run: %v\n%s", err, said)
@@ -237,7 +237,7 @@ func TestTakeOverWithRefusals(t *testing.T) {
 	r.want(201, "PUT", "_replicator/_design/strict", `{"validate_doc_update":
 		"function(doc) { if (doc._id == 'steady' && !doc._deleted) throw({forbidden: 'not here'}); }"}`)
 	said, err := r.shift(couch, true, takeOver)
-	if err == nil || !strings.Contains(err.Error(), "1 revisions are refused") || !strings.Contains(said, "not here") {
+	if err == nil || !strings.Contains(err.Error(), "1 revision refused") || !strings.Contains(said, "not here") {
 		t.Errorf("taking over: %v\n%s", err, said)
 	}
 	if got := couch.maxJobs(); got != "500" {
@@ -299,7 +299,7 @@ func TestRefusedDuringTakeOver(t *testing.T) {
 		t.Helper()
 		nothing := map[bool]string{true: "so nothing is taken over", false: "so nothing is given back"}[in]
 		said, err := r.shift(couch, in, set)
-		if err == nil || !strings.Contains(err.Error(), "1 revisions are refused, "+nothing) ||
+		if err == nil || !strings.Contains(err.Error(), "1 revision refused, "+nothing) ||
 			!strings.Contains(err.Error(), "run nowhere") {
 			t.Errorf("in %v: %v\n%s", in, err, said)
 		}

@@ -71,7 +71,7 @@ func TestExportOfPaused(t *testing.T) {
 	}
 	refused("_replicator/ordered", "_replicator/still")
 	order("resume")
-	refused("1 jobs are paused (_replicator/still)")
+	refused("1 job paused (_replicator/still)")
 	r.want(200, "DELETE", "_replicator/still?rev="+r.revOf("_replicator/still"), "")
 	r.want(201, "POST", "_scheduler/holds", `{"server":"127.0.0.1","reason":"repairs"}`)
 	refused("server:127.0.0.1 is held (\"repairs\")")
@@ -130,7 +130,7 @@ func TestImportBehindOtherDocument(t *testing.T) {
 		if !strings.Contains(said, "steady is refused: ") || !strings.Contains(said, ours) {
 			t.Errorf("%v\n%s", err, said)
 		}
-		if err == nil || !strings.Contains(err.Error(), "1 revisions are refused") {
+		if err == nil || !strings.Contains(err.Error(), "1 revision refused") {
 			t.Errorf("import: %v", err)
 		}
 	}
@@ -172,7 +172,7 @@ func TestExportOfUnknownFields(t *testing.T) {
 				t.Errorf("not %q: %v\n%s", want, err, said)
 			}
 		}
-		if err == nil || !strings.Contains(err.Error(), "1 revisions are refused") || strings.Contains(said, "sesame") {
+		if err == nil || !strings.Contains(err.Error(), "1 revision refused") || strings.Contains(said, "sesame") {
 			t.Errorf("export: %v\n%s", err, said)
 		}
 		if holds := r.want(200, "GET", "_scheduler/holds", ""); holds["total_rows"] != 0.0 {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"couchrelay/adapters/loop"
+	"couchrelay/core/explain"
 	"couchrelay/core/instant"
 	"couchrelay/core/invariant"
 	"couchrelay/core/peer"
@@ -185,8 +186,8 @@ func verdict(end replication.End, refused int, continuous bool) error {
 		for _, r := range end.Info.Refusals {
 			lines = append(lines, "  "+wordsOf(r))
 		}
-		return fmt.Errorf("the target refused %d documents and does not have them, the latest refusals:\n%s", refused,
-			strings.Join(lines, "\n"))
+		return fmt.Errorf("the target refused, and does not have, %s; the latest refusals:\n%s",
+			explain.Count(refused, "document"), strings.Join(lines, "\n"))
 	case end.Cause == replication.Stopped && !continuous:
 		return errors.New("stopped before the end; run it again to go on from the last checkpoint")
 	}

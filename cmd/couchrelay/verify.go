@@ -18,6 +18,7 @@ import (
 	"couchrelay/adapters/loop"
 	"couchrelay/adapters/terminal"
 	"couchrelay/adapters/verify"
+	"couchrelay/core/explain"
 	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 	"couchrelay/core/repid"
@@ -153,9 +154,9 @@ func (c *verifyCommand) finish(w io.Writer, n verify.Counts) error {
 
 // sumOf says how many documents were compared, and how they differ.
 func sumOf(n verify.Counts) string {
-	text := fmt.Sprintf("%d documents read at the source, %d at the target", n.Source, n.Target)
+	text := fmt.Sprintf("%s read at the source, %d at the target", explain.Count(int(n.Source), "document"), n.Target)
 	if n.OneWay {
-		text = fmt.Sprintf("%d documents read at the source and looked for at the target", n.Source)
+		text = explain.Count(int(n.Source), "document") + " read at the source and looked for at the target"
 	}
 	for _, k := range []verify.Kind{verify.Missing, verify.Extra, verify.Changed, verify.Repaired} {
 		if n.Difference[k] > 0 {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/explain"
 	"couchrelay/core/spec"
 )
 
@@ -59,7 +60,8 @@ func TestVerify(t *testing.T) {
 		return fmt.Sprintf("%d documents read at the source, %d at the target, %s\n", source, target, differences)
 	}
 	one := func(source int, differences string) string {
-		return fmt.Sprintf("%d documents read at the source and looked for at the target, %s\n", source, differences)
+		return fmt.Sprintf("%s read at the source and looked for at the target, %s\n",
+			explain.Count(source, "document"), differences)
 	}
 	for _, c := range []struct {
 		flags  []string

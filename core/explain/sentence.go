@@ -68,17 +68,17 @@ func (e *Explanation) queue(c Cause) string {
 		return "The job is ready, and none is before it" + e.wait()
 	case NoNode:
 		if e.Slots.Nodes > 0 {
-			return "No node takes jobs: max_jobs is 0 on " + count(e.Slots.Nodes, "node")
+			return "No node takes jobs: max_jobs is 0 on " + Count(e.Slots.Nodes, "node")
 		}
 		return "No node takes jobs: none that is up has the role replication"
 	case AllInUse:
-		return fmt.Sprintf("All %d slots of %s are in use", e.Slots.MaxJobs, count(e.Slots.Nodes, "node"))
+		return fmt.Sprintf("All %d slots of %s are in use", e.Slots.MaxJobs, Count(e.Slots.Nodes, "node"))
 	case Throttled:
 		return "Its last run ended since a server asked for fewer requests (429), and the next is gentler"
 	case Crashed:
 		return "It crashed before, last with " + e.troubled()
 	case Refused:
-		return "The target refused " + count(int(e.View.Refused), "revision") + " of documents and has not got " +
+		return "The target refused " + Count(int(e.View.Refused), "revision") + " of documents and has not got " +
 			"them since"
 	}
 	return ""
@@ -225,7 +225,8 @@ func inWords(d time.Duration) string {
 	return text
 }
 
-func count(n int, thing string) string {
+// Count is a number of things in words.
+func Count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
