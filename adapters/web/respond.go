@@ -17,6 +17,9 @@ func (q *Request) fail(err error) {
 	// net/http takes a client that sends too slowly for one that has gone.
 	gone := q.Context().Err() != nil && !errors.Is(context.Cause(q.Context()), kv.ErrUnavailable) &&
 		!errors.Is(err, errBodyLate)
+	if q.Began() && !gone {
+		q.breakOff(errorOf(err))
+	}
 	if q.Began() || gone {
 		// The client must not take the part that it has for the whole. A client that has only stopped sending
 		// still listens, and would take silence for 200.
@@ -39,6 +42,18 @@ func (q *Request) fail(err error) {
 		return
 	}
 	_ = q.SendJSON(answer.Status, answer)
+}
+
+// breakOff sends the reason why an answer is cut off behind what it has of JSON so far, as CouchDB does. An answer that
+// has announced its length might be whole with it.
+func (q *Request) breakOff(err *Error) {
+	h := q.W.Header()
+	text, bad := Encode(err)
+	if bad != nil || h.Get("Content-Type") != "application/json" || h.Get("Content-Length") != "" {
+		return
+	}
+	_, _ = q.W.Write(append(append([]byte("\n\n"), text...), '\n'))
+	_ = http.NewResponseController(q.W).Flush()
 }
 
 // protect tells browsers that an answer is data: not to be taken for a page, shown within another one, or named to

@@ -2,6 +2,7 @@ package couchdb
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 )
@@ -234,7 +235,8 @@ func TestIndexes(t *testing.T) {
 	}
 }
 
-// TestCostlySelector: a selector that takes too long for one document is refused, with the document's name.
+// TestCostlySelector: a selector that takes too long for one document is refused, with the document's name, also when
+// other documents were found before.
 func TestCostlySelector(t *testing.T) {
 	s := newSite(t)
 	s.Want(`PUT /db/big {"x":[`+strings.Repeat(`{"b":2},`, 5000)+`{"b":1}]}`, 201,
@@ -248,5 +250,11 @@ func TestCostlySelector(t *testing.T) {
 		if status != 400 || !strings.HasPrefix(text, `{"error":"too_costly","reason":"`+reason) {
 			t.Errorf("%s: %d %s", route, status, text)
 		}
+	}
+	s.Want(`PUT /db/a {"x":[{"b":2}]}`, 201, `{"ok":true,"id":"a","rev":"1-*"}`)
+	raw, err := io.ReadAll(s.Ask("POST /db/_find " + body).Body)
+	found, reason, _ := strings.Cut(string(raw), "\n\n")
+	if err == nil || !strings.HasPrefix(found, `{"docs":[`) || !strings.HasPrefix(reason, `{"error":"too_costly",`) {
+		t.Errorf("%s, %v", raw, err)
 	}
 }
