@@ -108,6 +108,41 @@ func TestEncodeParse(t *testing.T) {
 	}
 }
 
+// TestWholeLog: a log is read again as it was written, with all that other programs do not know.
+func TestWholeLog(t *testing.T) {
+	last := Change{peer.MarkOf("d", "1-a", nil), "9"}
+	log := Log{
+		SessionID: "s", SourceLastSeq: "3",
+		History:       []Entry{{SessionID: "s", StartSeq: "1", EndSeq: "2", RecordedSeq: "3"}},
+		InstanceStart: "5", Mark: "m", Unfinished: true, List: List{Job: "j", Changes: 7},
+		ReadOnly: &ReadOnly{SessionID: "r", InstanceStart: "6", Last: last},
+	}
+	body := log.Encode(true)
+	if back, err := Parse(body); err != nil || !reflect.DeepEqual(back, log) {
+		t.Errorf("%s is read as %+v, %v", body, back, err)
+	}
+	for _, member := range []string{`"instance_start_time":"5"`, `"mark":"m"`, `"unfinished":true`} {
+		if !strings.Contains(string(body), member) {
+			t.Errorf("no %s in %s", member, body)
+		}
+	}
+}
+
+// TestEmpty: a log with anything that a run may begin from is not empty.
+func TestEmpty(t *testing.T) {
+	for _, c := range []struct {
+		log   Log
+		empty bool
+	}{
+		{Log{}, true}, {Log{Mark: "m", InstanceStart: "5"}, true}, {Log{SessionID: "s"}, false},
+		{Log{History: []Entry{{}}}, false}, {Log{ReadOnly: &ReadOnly{}}, false}, {logOf("a@5"), false},
+	} {
+		if c.log.Empty() != c.empty {
+			t.Errorf("%+v is empty: %t", c.log, !c.empty)
+		}
+	}
+}
+
 // TestList: a log that relies on a list names it. One of an earlier release, or another program, names none.
 func TestList(t *testing.T) {
 	log := Log{SessionID: "s", SourceLastSeq: "7", Unfinished: true, List: List{Job: "j", Changes: 7}}
@@ -116,7 +151,7 @@ func TestList(t *testing.T) {
 		t.Errorf("encoded %s", body)
 	}
 	const member = `{"job":"j","changes":7}`
-	for other, want := range map[string]List{member: log.List, `true`: {}, `{"job":5}`: {}, `null`: {}} {
+	for other, want := range map[string]List{member: log.List, `true`: {}, `{"changes":7,"job":5}`: {}, `null`: {}} {
 		back, err := Parse([]byte(strings.Replace(body, member, other, 1)))
 		if err != nil || !back.Unfinished || back.List != want {
 			t.Errorf("%s is read as %+v, %v", other, back, err)
@@ -250,8 +285,11 @@ func TestTrail(t *testing.T) {
 
 func TestCountersMax(t *testing.T) {
 	a, b := Counters{1, 20, 3, 40, 5, 60, 7}, Counters{10, 2, 30, 4, 50, 6, 70}
-	if got := a.Max(b); got != (Counters{10, 20, 30, 40, 50, 60, 70}) {
-		t.Error(got)
+	want := Counters{10, 20, 30, 40, 50, 60, 70}
+	for _, got := range []Counters{a.Max(b), b.Max(a), want.Max(Counters{}), (Counters{}).Max(want)} {
+		if got != want {
+			t.Errorf("%+v", got)
+		}
 	}
 }
 

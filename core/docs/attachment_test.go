@@ -287,13 +287,14 @@ func TestReadAttachmentGone(t *testing.T) {
 func TestInlineLimit(t *testing.T) {
 	w := newWorld(t)
 	e := w.edit(t, `{"_id":"a"}`)
-	for i := range 3 {
-		e.Attachments = append(e.Attachments, Attachment{Name: fmt.Sprint(i), Content: Inline, Data: bytes.Repeat([]byte{byte(i)}, MaxInline/3)})
+	for i, size := range []int{MaxInline / 3, MaxInline / 3, MaxInline - 2*(MaxInline/3)} {
+		data := bytes.Repeat([]byte{byte(i)}, size)
+		e.Attachments = append(e.Attachments, Attachment{Name: fmt.Sprint(i), Content: Inline, Data: data})
 	}
 	if got := outcome(w.update(t, e)[0]); !strings.HasPrefix(got, "1-") {
 		t.Errorf("at the limit: %s", got)
 	}
-	e.ID, e.Token, e.Attachments[0].Data = "b", 0, bytes.Repeat([]byte("x"), MaxInline)
+	e.ID, e.Token, e.Attachments[0].Data = "b", 0, bytes.Repeat([]byte("x"), MaxInline/3+1)
 	if got := outcome(w.update(t, e)[0]); got != "attachment_too_large" {
 		t.Errorf("over the limit: %s", got)
 	}

@@ -108,11 +108,14 @@ func TestBulkyWrite(t *testing.T) {
 	}
 }
 
-// TestRefusedBesideOthers: a revision that is refused as too large changes nothing of the document, to which other
-// revisions are added in the same batch: the revision that it would have replaced stays a leaf.
+// TestRefusedBesideOthers: what is refused as too large changes nothing of the document, to which other revisions are
+// added in the same batch: the revision that a new one would have replaced stays a leaf, and a known one whose history
+// comes is known without it.
 func TestRefusedBesideOthers(t *testing.T) {
 	w := newWorld(t)
 	w.replicate(t, `{"_id":"a","_rev":"1-m"}`)
+	known := "1000-h1000" + strings.Repeat("x", 200)
+	w.replicate(t, `{"_id":"a","_rev":"`+known+`"}`)
 	for _, name := range []string{"k", "b", "c"} {
 		w.replicate(t, branch(name, 1000)+"}")
 	}
@@ -120,16 +123,47 @@ func TestRefusedBesideOthers(t *testing.T) {
 		w.replicate(t, branch(fmt.Sprint("r", n), n)+"}")
 	}
 	behind := strings.NewReplacer(`"start":100`, `"start":101`, `"]`, `","m"]`).Replace(branch("d", 100) + "}")
-	edits := []Edit{replicated(t, behind)}
-	for n := range 9 {
-		beside := replicated(t, fmt.Sprintf(`{"_id":"a","_rev":"1-n%d"}`, n))
-		edits = append([]Edit{beside}, append(edits, beside)...)
+	for i, large := range []string{behind, branch("h", 1000) + "}"} {
+		edits := []Edit{replicated(t, large)}
+		for n := range 9 {
+			beside := replicated(t, fmt.Sprintf(`{"_id":"a","_rev":"1-n%d%d"}`, i, n))
+			edits = append([]Edit{beside}, append(edits, beside)...)
+		}
+		if got := w.update(t, edits...); outcome(got[9]) != "document_too_large" {
+			t.Fatalf("wrote %+v", got)
+		}
 	}
-	if got := w.update(t, edits...); outcome(got[9]) != "document_too_large" {
-		t.Fatalf("wrote %+v", got)
-	}
-	if feed := w.changes(t, Query{AllDocs: true}); strings.Count(feed, " 1-n") != 9 || !strings.Contains(feed, " 1-m") {
+	feed := w.changes(t, Query{AllDocs: true})
+	if strings.Count(feed, " 1-n") != 18 || !strings.Contains(feed, " 1-m") {
 		t.Errorf("the feed is %s", feed)
+	}
+	d := must(t, w, func(db *Database) (*Document, error) { return db.Read("a", Want{Rev: rev(known)}) })
+	if len(d.Ancestors) > 0 {
+		t.Errorf("%s has %d ancestors", known, len(d.Ancestors))
+	}
+}
+
+// TestWorkOfATransaction: a transaction takes as many edits as it has room for, with the records of their documents,
+// each of which counts once.
+func TestWorkOfATransaction(t *testing.T) {
+	w := newWorld(t)
+	var same, many []Edit
+	text := strings.Repeat("x", 300_000)
+	for i := range 6 {
+		of := func(doc string) string { return strings.Replace(doc, `"a"`, fmt.Sprintf(`"%d"`, i), 1) }
+		w.replicate(t, of(branch("b", 1000)+"}"))
+		w.replicate(t, of(branch("c", 1000)+"}"))
+		many = append(many, replicated(t, of(`{"_id":"a","_rev":"1-x","t":"`+text+`"}`)))
+		same = append(same, replicated(t, fmt.Sprintf(`{"_id":"0","_rev":"1-y%d"}`, i)))
+	}
+	for what, c := range map[string]struct {
+		edits []Edit
+		want  int
+	}{"edits of one document": {same, len(same)}, "edits of many": {many, 3}} {
+		written := must(t, w, func(db *Database) ([]Written, error) { return db.Update(c.edits) })
+		if len(written) != c.want {
+			t.Errorf("%s: %d of %d are taken, want %d", what, len(written), len(c.edits), c.want)
+		}
 	}
 }
 

@@ -256,7 +256,7 @@ func (db *Database) Pending(seq Seq) (int64, error) {
 	if seq == (Seq{}) {
 		return total, nil
 	}
-	before, err := db.tx.GetRange(db.feed(Query{Until: seq}), kv.RangeOptions{Limit: pendingExact + 1, Reverse: true})
+	before, err := db.tx.GetRange(db.feed(Query{Until: seq}), kv.RangeOptions{Limit: pendingExact + 1})
 	if err != nil || len(before) <= pendingExact {
 		return total - int64(len(before)), err
 	}

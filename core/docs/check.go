@@ -253,28 +253,11 @@ func (r *checkedRow) tree() *revtree.Tree {
 	if !ok {
 		return nil
 	}
-	tree, err := treeOf(value)
-	if err != nil {
+	rec := &record{}
+	if rec.decode(value) != nil {
 		return nil
 	}
-	return &tree
-}
-
-// treeOf reads the revisions of a record.
-func treeOf(value []byte) (revtree.Tree, error) {
-	rec := &record{}
-	if len(value) < recordHeader {
-		return revtree.Tree{}, errMalformed
-	}
-	marks, rest := int(value[10]), value[recordHeader:]
-	var err error
-	for range marks {
-		if rest, err = rec.decodeMark(rest); err != nil {
-			return revtree.Tree{}, err
-		}
-	}
-	tree, _, err := revtree.Decode(rest)
-	return tree, err
+	return &rec.tree
 }
 
 // placed is what the feed says of a document with these revisions.

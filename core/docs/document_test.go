@@ -24,9 +24,10 @@ func TestParse(t *testing.T) {
 		`{"\u005fid":"a\"b","_rev":"1-x","_deleted":true,"_conflicts":[],"_local_seq":3,"_revs_info":0,"_deleted_conflicts":{}}`: `{"_id":"a\"b","_rev":"1-x","_deleted":true,"_revisions":{"start":1,"ids":["x"]}}`,
 		`{"_rev":"1-x","_deleted":false,"_replication_state":{"a":[1]},"a":{"_b":1}}`:                                            `{"_id":"","_rev":"1-x","_replication_state":{"a":[1]},"a":{"_b":1},"_revisions":{"start":1,"ids":["x"]}}`,
 	} {
-		d, err := ParseDocument([]byte(raw), ReplicationMembers...)
-		if got := shown(t, d, err, Format{Revisions: true}); got != want {
-			t.Errorf("%s\n got %s\nwant %s", raw, got, want)
+		text := []byte(raw)
+		d, err := ParseDocument(text, ReplicationMembers...)
+		if got := shown(t, d, err, Format{Revisions: true}); got != want || string(text) != raw {
+			t.Errorf("%s\n got %s\nwant %s, of %s", raw, got, want, text)
 		}
 	}
 }

@@ -136,6 +136,26 @@ func TestDamagedRowsStopWrites(t *testing.T) {
 	}
 }
 
+// TestDamagedListOfAttachments: a document is not read without its attachments where their list cannot be read.
+func TestDamagedListOfAttachments(t *testing.T) {
+	store := fakefdb.New()
+	w := fullWorld(t, store)
+	damaged := 0
+	for _, row := range store.Pairs() {
+		if list := bytes.Replace(row.Value, []byte(`[{"name"`), []byte(`({"name"`), 1); !bytes.Equal(list, row.Value) {
+			err := kv.Do(t.Context(), w, func(tx kv.Tx) error { tx.Set(row.Key, list); return nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			damaged++
+		}
+	}
+	d, err := w.once(t, func(db *Database) (any, error) { return db.Read("c", Want{}) })
+	if err == nil || damaged != 2 {
+		t.Errorf("with %d damaged lists: %+v", damaged, d)
+	}
+}
+
 func isCounter(w *world, key []byte) bool {
 	e, err := w.instances.Unpack(key)
 	return err == nil && len(e) == 2 && (e[1] == int64(keyDocCount) || e[1] == int64(keyDelCount))

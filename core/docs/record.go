@@ -47,8 +47,8 @@ func (db *Database) recordOf(id string, value []byte, chunks int) (*record, erro
 	if value == nil {
 		return r, nil
 	}
-	if len(value) < recordHeader {
-		return nil, malformed("record of document %q", id)
+	if err := r.decode(value); err != nil {
+		return nil, err
 	}
 	now, err := db.tx.ReadVersion()
 	if err != nil {
@@ -56,17 +56,23 @@ func (db *Database) recordOf(id string, value []byte, chunks int) (*record, erro
 	}
 	r.here = binary.BigEndian.Uint64(value) == uint64(now)
 	r.ordinal = binary.BigEndian.Uint16(value[8:])
+	r.alive, r.known = r.status()
+	return r, nil
+}
+
+// decode reads the marks and the tree.
+func (r *record) decode(value []byte) (err error) {
+	if len(value) < recordHeader {
+		return malformed("record of document %q", r.id)
+	}
 	marks, rest := int(value[10]), value[recordHeader:]
 	for range marks {
 		if rest, err = r.decodeMark(rest); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if r.tree, _, err = revtree.Decode(rest); err != nil {
-		return nil, err
-	}
-	r.alive, r.known = r.status()
-	return r, nil
+	r.tree, _, err = revtree.Decode(rest)
+	return err
 }
 
 func (r *record) decodeMark(b []byte) ([]byte, error) {

@@ -60,6 +60,7 @@ func TestAsked(t *testing.T) {
 		{"no cookie", Answer{Status: 200}, NoCookie, Pass{Action: Ask}},
 		{"no sessions", Answer{Status: 404}, Done, Pass{Basic: true}},
 		{"no such method", Answer{Status: 405}, Done, Pass{Basic: true}},
+		{"nothing of the kind", Answer{Status: 501}, Done, Pass{Basic: true}},
 		{"a valid user is required", Answer{Status: 401, Challenged: true}, Done, Pass{Action: Ask, Basic: true}},
 		{"another password", Answer{Status: 401}, Unauthorized, Pass{Action: Ask}},
 		{"not this user", Answer{Status: 403}, Forbidden, Pass{Action: Ask}},
@@ -137,16 +138,18 @@ func TestRenewal(t *testing.T) {
 func TestReplaced(t *testing.T) {
 	m := signedIn(t, 100)
 	p := m.Next(at(50))
-	m.Answered(at(50), p, 200, sets("a", 100), 0)
-	if p := m.Next(at(90)); p.Action != Ask {
+	again := m.Answered(at(50), p, 200, sets("a", 100), 0)
+	if p := m.Next(at(90)); p.Action != Ask || again {
 		t.Errorf("the same cookie put the renewal off: %+v", p)
 	}
 	m = signedIn(t, 100)
-	for _, status := range []int{302, 404, 500} {
+	for _, status := range []int{199, 300, 302, 404, 500} {
 		m.Answered(at(50), p, status, sets("x", 100), 0)
 	}
-	m.Answered(at(50), p, 201, sets("b", 100), 0)
-	m.Answered(at(51), p, 200, sets("c", 100), 0) // an answer to the cookie of before
+	m.Answered(at(50), p, 299, sets("b", 100), 0)
+	if m.Answered(at(51), p, 200, sets("c", 100), 0) { // an answer to the cookie of before
+		t.Error("a request that got through was sent again")
+	}
 	if p := m.Next(at(90)); p != (Pass{Cookie: "b", Epoch: 2}) {
 		t.Errorf("%+v", p)
 	}
@@ -174,6 +177,10 @@ func TestRefusals(t *testing.T) {
 		}
 		if m.Answered(at(20), p, status, nil, maxAgain) {
 			t.Error("a request was sent again for ever")
+		}
+		m = signedIn(t, 0)
+		if !m.Answered(at(5), m.Next(at(5)), status, nil, 0) || m.Next(at(5)).Action != Ask {
+			t.Error("a cookie as old as MinUpdate was refused, and not renewed")
 		}
 		m = signedIn(t, 0)
 		m.Answered(at(20), m.Next(at(20)), 200, sets("b", 0), 0)

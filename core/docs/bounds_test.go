@@ -1,0 +1,103 @@
+package docs
+
+import (
+	"fmt"
+	"testing"
+
+	"couchrelay/core/kv"
+)
+
+// rowCount is a transaction that counts the rows that are read.
+type rowCount struct {
+	kv.Tx
+	rows *int
+}
+
+func (c rowCount) Get(key []byte) ([]byte, error) { *c.rows++; return c.Tx.Get(key) }
+
+func (c rowCount) GetAll(keys [][]byte) ([][]byte, error) {
+	*c.rows += len(keys)
+	return c.Tx.GetAll(keys)
+}
+
+func (c rowCount) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) {
+	rows, err := c.Tx.GetRange(r, o)
+	*c.rows += len(rows)
+	return rows, err
+}
+
+// TestRowsAreBounded: a transaction reads the rows that its page needs, and not the whole database: it has five
+// seconds, and other databases have millions of rows.
+func TestRowsAreBounded(t *testing.T) {
+	w := newWorld(t)
+	const many = scanRows + 500
+	var edits []Edit
+	for i := range many {
+		edits = append(edits, replicated(t, fmt.Sprintf(`{"_id":"d%04d","_rev":"1-a"}`, i)))
+	}
+	for i := range 2 * localsAtOnce {
+		edits = append(edits, w.edit(t, fmt.Sprintf(`{"_id":"_local/%03d"}`, i)))
+	}
+	w.update(t, edits...)
+	all, last := wantedOf(edits[:many]), "e"
+	feed := func(q Query) func(db *Database) (int, error) {
+		return func(db *Database) (int, error) { page, err := db.Changes(q); return len(page.Rows), err }
+	}
+	list := func(l Listing, more bool) func(db *Database) (int, error) {
+		return func(db *Database) (int, error) {
+			rows, goesOn, err := db.List(l)
+			if goesOn != more {
+				t.Errorf("%+v goes on: %t", l, goesOn)
+			}
+			return len(rows), err
+		}
+	}
+	for name, c := range map[string]struct {
+		read        func(db *Database) (int, error)
+		found, most int
+	}{
+		"feed":                {feed(Query{Limit: 3}), 3, 4},
+		"newest of the feed":  {feed(Query{Limit: 3, Descending: true}), 3, 4},
+		"feed of none":        {feed(Query{Limit: 3, ID: IDs(nil)}), 0, scanRows},
+		"feed with documents": {feed(Query{Limit: many, Docs: true}), scanDocs, 2 * scanDocs},
+		"list":                {list(Listing{Limit: 3}, true), 3, 3},
+		"list of none":        {list(Listing{}, false), 0, 0},
+		"list behind all":     {list(Listing{From: &last, Limit: 3}, false), 0, 0},
+		"long list":           {list(Listing{Limit: many}, true), scanRows, scanRows},
+		"listed documents":    {list(Listing{Limit: many, Docs: true}, true), scanDocs, 2 * scanDocs},
+		"by id": {func(db *Database) (int, error) {
+			rows, err := db.ListIDs(ids(edits), Listing{})
+			return len(rows), err
+		}, scanDocs, scanDocs},
+		"opened": {func(db *Database) (int, error) {
+			answers, err := db.OpenRevs(all, false)
+			return len(answers), err
+		}, readChunks, readChunks},
+		"compared": {func(db *Database) (int, error) { _, n, err := db.Diff(all); return n, err }, diffDocs, diffDocs},
+		"local documents": {func(db *Database) (int, error) {
+			rows, _, _, err := Locals(db, Listing{Limit: many})
+			return len(rows), err
+		}, localsAtOnce, 2 * localsAtOnce},
+		"local documents by id": {func(db *Database) (int, error) {
+			rows, err := LocalsByID(db, ids(edits[many:]))
+			return len(rows), err
+		}, localsAtOnce, localsAtOnce},
+		"databases": {func(db *Database) (int, error) {
+			names, err := w.Names(db.tx, "", 1)
+			return len(names), err
+		}, 1, 1},
+	} {
+		read := 0
+		found, err := kv.Run(t.Context(), w, func(tx kv.Tx) (int, error) {
+			db, err := w.Open(rowCount{tx, &read}, w.name)
+			if err != nil {
+				return 0, err
+			}
+			read = 0
+			return c.read(db)
+		})
+		if err != nil || found != c.found || read > c.most {
+			t.Errorf("%s: %d found of %d rows, want %d of %d at most: %v", name, found, read, c.found, c.most, err)
+		}
+	}
+}
