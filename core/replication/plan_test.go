@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -29,6 +30,44 @@ func TestPlanOfThrottledJob(t *testing.T) {
 				t.Errorf("%s of %d: %d, and usually %d", name, n, values[0], values[1])
 			}
 		}
+	}
+}
+
+// TestWholePlan: what a replication and its job say comes to the run.
+func TestWholePlan(t *testing.T) {
+	rep := &spec.Replication{
+		Continuous: true, CreateTarget: true, CreateTargetParams: []peer.Param{{Name: "q", Value: "8"}},
+		SinceSeq: []byte(`"5-a"`), UseCheckpoints: true, CheckpointInterval: 6 * time.Second, UseBulkGet: true,
+		OnRefusal: spec.RetryRefused, Filter: spec.Filter{Kind: spec.FunctionFilter, Name: "d/f"},
+	}
+	rep.WorkerProcesses, rep.MaxWorkers, rep.WorkerBatchSize = 7, 8, 9
+	rep.Source.Connections, rep.Target.Connections, rep.Source.Retries, rep.Target.Retries = 11, 10, 12, 13
+	rep.Target.Compression = spec.CompressOn
+	terms := Terms{
+		Created: 1, Resumed: checkpoint.Counters{DocsRead: 2}, ResumedID: "id", Delay: 3, Seed: 4, ProgressInterval: 5,
+		Memory: 6, Listed: 7, List: checkpoint.List{Job: "j", Changes: 8}, Crashes: 9, StallTimeout: 10,
+		MissingPause: 11,
+	}
+	plan := NewPlan(rep, terms)
+	plan.IDs = nil
+	want := Plan{
+		Created: 1, Resumed: checkpoint.Counters{DocsRead: 2}, ResumedID: "id", Delay: 3, Seed: 4,
+		Listed: 7, List: checkpoint.List{Job: "j", Changes: 8}, Crashes: 9,
+		Options: Options{
+			Continuous: true, Creation: Creation{true, []peer.Param{{Name: "q", Value: "8"}}}, SinceSeq: `"5-a"`,
+			UseCheckpoints: true, CheckpointInterval: 6 * time.Second, UseBulkGet: true, OnRefusal: spec.RetryRefused,
+			Filter: &peer.GetFilter{DesignDoc: "d", Name: "f"}, Filtered: true,
+			Workers: 7, MaxWorkers: 8, BatchSize: 9, Connections: 10, Retries: 12, Compression: spec.CompressOn,
+			ProgressInterval: 5, Memory: 6, StallTimeout: 10, MissingPause: 11,
+		},
+	}
+	if !reflect.DeepEqual(plan, want) {
+		t.Errorf("the plan is\n%+v, want\n%+v", plan, want)
+	}
+	rep.Filter = spec.Filter{Kind: spec.DocIDs}
+	rep.Source.Connections = 9
+	if plan := NewPlan(rep, terms); !plan.FlatLog || plan.Filter != nil || plan.Connections != 9 {
+		t.Errorf("of some documents: %+v", plan)
 	}
 }
 
