@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"couchrelay/core/peer"
 )
@@ -86,13 +87,19 @@ func TestMissingStubComesWithAllAttachments(t *testing.T) {
 	w.dbs[peer.Source].write("a", "2-b", "1-a")
 	w.dbs[peer.Target].write("a", "1-a")
 	w.attachments["a"] = true
-	w.odd = func() bool { return true }
-	stubs := 0
-	w.odd = func() bool { stubs++; return stubs == 2 } // the second question is whether a stub is missing
+	var since []int
+	w.odd = func() bool { return len(since) == 1 } // a stub is missing at the first copy
+	w.fault = func(c Call) fault {
+		if op, is := c.Op.(peer.CopyDoc); is {
+			since = append(since, len(op.Since))
+		}
+		return works
+	}
 	w.begin()
+	began := w.now
 	w.wantEnd(Completed, "")
-	if !w.dbs[peer.Target].has("a", "2-b") {
-		t.Error("the document did not arrive")
+	if !w.dbs[peer.Target].has("a", "2-b") || !slices.Equal(since, []int{1, 0}) || w.now.Sub(began) > time.Second {
+		t.Errorf("after %s, copies that name %v revisions of the target", w.now.Sub(began), since)
 	}
 }
 
@@ -171,7 +178,7 @@ func TestWaitingForTheTarget(t *testing.T) {
 	w := newWorld(t)
 	w.plan.UseBulkGet = false
 	w.fill(1)
-	refused := &peer.Refusal{ID: "doc0", Rev: "1-a", Status: 409, Error: "conflict"}
+	refused := &peer.Refusal{ID: "doc0", Rev: "1-a", Status: 409, Error: "conflict", Reason: "busy"}
 	w.reply = func(c Call) *peer.Reply {
 		if isCopy(c.Op) && w.count("copy") == 1 {
 			return &peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: "1-a", Refused: refused}}}}
@@ -182,7 +189,7 @@ func TestWaitingForTheTarget(t *testing.T) {
 	for w.count("copy") == 0 || slices.ContainsFunc(w.flying, func(c Call) bool { return isCopy(c.Op) }) {
 		w.proceed(first)
 	}
-	if waiting := w.run.Info().Waiting; !strings.Contains(waiting, "409") {
+	if waiting := w.run.Info().Waiting; waiting != "PUT doc0: 409 conflict: busy" {
 		t.Errorf("it waits: %q", waiting)
 	}
 	if end := w.wantEnd(Completed, ""); end.Info.Waiting != "" {

@@ -295,6 +295,9 @@ func TestIdleRunLooksAfterItsDatabases(t *testing.T) {
 			if n := w.run.Tally().CheckpointFailures; n > 0 {
 				t.Errorf("%d checkpoints count as failed, and none was written", n)
 			}
+			if n := w.count("find"); n > 0 { // the source has a log, or there are no checkpoints
+				t.Errorf("the source is asked for its last change %d times", n)
+			}
 		})
 	}
 }

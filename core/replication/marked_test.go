@@ -159,6 +159,22 @@ func TestMadeAgainWhileLogIsCopied(t *testing.T) {
 	}
 }
 
+// TestOlderLogCannotBeReadAgain: a run whose log is to be copied from an older id, and cannot be read there once more,
+// ends and says so. It copies nothing.
+func TestOlderLogCannotBeReadAgain(t *testing.T) {
+	for _, side := range []string{"source", "target"} {
+		w := newWorld(t)
+		w.numbers()
+		w.fill(3)
+		w.begin()
+		w.wantEnd(Completed, "")
+		w.ageLogs()
+		w.failOn("get "+side+" _local/three", 2, status(400))
+		w.begin()
+		w.wantEnd(Crashed, "checkpoint_commit_failure: GET http://h/db/: 400")
+	}
+}
+
 // comparesNothing has the servers take a log whatever it replaces, as CouchDB's clusters do.
 func (w *world) comparesNothing() {
 	w.reply = func(c Call) *peer.Reply {

@@ -34,6 +34,9 @@ func TestRefusedDocumentsAreListed(t *testing.T) {
 			if end := w.runToEnd(first); end.Cause != Completed || len(w.list) != 6 {
 				t.Fatalf("%q: %s, listed %v", policy, end, w.list)
 			}
+			if n := w.count("diff"); n != 5+2*(attempts-1) { // of 5 batches, and of 2 pages for each further attempt
+				t.Errorf("%q: the target is asked %d times what it lacks", policy, n)
+			}
 			for at, row := range w.list {
 				if !w.refuses[at.id] || at.rev != "1-a" || row.Error != "forbidden" || row.attempts != attempts {
 					t.Errorf("%q: %v is listed as %+v", policy, at, row)

@@ -48,6 +48,7 @@ func TestOperators(t *testing.T) {
 	t.Parallel()
 	const prelude = "package p\n\nimport (\"errors\"; \"slices\")\n\nvar _, _ = errors.New, slices.Sort[[]int]\n\n" +
 		"func call() {}\n\nfunc fails() error { return nil }\n\n"
+	const inner = "type in struct{ a, b int }\n\nfunc (i in) call() int { return i.a }\n\ntype s struct{ in }\n\n"
 	for _, c := range []struct {
 		operator, code string
 		want           []string
@@ -79,6 +80,18 @@ func TestOperators(t *testing.T) {
 			"var v = s{a: 1, => var v = s{", "b: 2} => }",
 		}},
 		{"swap", "func f(n int) int {\nn++\nn *= 2\ncall()\nreturn n\n}", []string{"n++ n *= 2 => n *= 2 n++"}},
+		{"swap", inner + "func f(x *s) {\nx.a = 1\nx.b = 2\n}", nil},
+		{"swap", inner + "func f(x *s) {\nx.a = 1\nx.b = x.a\n}", []string{"x.a = 1 x.b = x.a => x.b = x.a x.a = 1"}},
+		{"swap", inner + "func f(x *s) {\nx.a = 1\nx.in.a = 2\n}", []string{
+			"x.a = 1 x.in.a = 2 => x.in.a = 2 x.a = 1",
+		}},
+		{"swap", inner + "func f(x *s) {\nx.a = 1\nif x.b > 0 {\nreturn\n}\n}", []string{
+			"x.a = 1 if x.b > 0 { return } => if x.b > 0 { return } x.a = 1",
+		}},
+		{"swap", inner + "func f(x *s) {\nx.a = 1\n*x = s{}\n}", []string{"x.a = 1 *x = s{} => *x = s{} x.a = 1"}},
+		{"swap", inner + "func f(x *s) {\nx.a = 1\nx.b = x.in.call()\n}", []string{
+			"x.a = 1 x.b = x.in.call() => x.b = x.in.call() x.a = 1",
+		}},
 		{"swap", "func f(n func() int) {\na := n()\nb := n()\n_, _ = a, b\n}", nil}, // the order does not matter
 		{"swap", "func f(n int) {\nswitch n {\ncase 1:\ncall()\ncase 2:\ncall()\n}\n}", nil},
 		{"swap", "func f(n int) {\nswitch {\ncase n < 2:\ncall()\ndefault:\ncall()\n}\n}", nil},

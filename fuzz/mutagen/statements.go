@@ -1,10 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"go/ast"
 	"go/token"
 	"go/types"
 	"slices"
+	"strings"
 )
 
 // statements finds statements and cases that can be left out, and neighbours that can change places.
@@ -66,9 +68,13 @@ func (f *finder) depend(a, b ast.Stmt) bool {
 	if one.calls && other.calls && !values {
 		return true
 	}
-	for name, changed := range one.names {
-		if also, both := other.names[name]; both && (changed || also || !values && (one.calls || other.calls)) {
-			return true
+	calls := one.calls || other.calls
+	wide := calls || one.leaves || other.leaves // what is beside a field matters, too
+	for place, changed := range one.places {
+		for at, also := range other.places {
+			if place.of == at.of && (wide || place.overlaps(at)) && (changed || also || !values && calls) {
+				return true
+			}
 		}
 	}
 	return false
@@ -95,45 +101,81 @@ func declares(s ast.Stmt) bool {
 
 // touch is what a statement does.
 type touch struct {
-	calls bool
-	names map[types.Object]bool // true for those that it changes
+	calls  bool
+	leaves bool           // the function or a loop, so that the other statement may not come
+	places map[place]bool // true for those that it changes
+}
+
+// place is a variable, or a field of one with the numbers that lead there, also through embedded fields.
+type place struct {
+	of     types.Object
+	fields string
+}
+
+func (p place) overlaps(other place) bool {
+	return strings.HasPrefix(p.fields, other.fields) || strings.HasPrefix(other.fields, p.fields)
 }
 
 func (f *finder) touched(s ast.Stmt) touch {
-	t := touch{names: map[types.Object]bool{}}
+	t := touch{places: map[place]bool{}}
 	ast.Inspect(s, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CallExpr:
 			fun := f.file.info.Types[n.Fun]
 			t.calls = t.calls || !fun.IsType() && !fun.IsBuiltin()
+		case *ast.ReturnStmt, *ast.BranchStmt:
+			t.leaves = true
 		case *ast.AssignStmt:
 			for _, left := range n.Lhs {
 				t.changes(f.root(left))
 			}
 		case *ast.IncDecStmt:
 			t.changes(f.root(n.X))
-		case *ast.Ident:
-			if v, is := f.file.info.Uses[n].(*types.Var); is && !v.IsField() && !t.names[v] {
-				t.names[v] = false
+		case *ast.Ident, *ast.SelectorExpr:
+			p, is := placeOf(f.file.info, n.(ast.Expr))
+			if is && !t.places[p] {
+				t.places[p] = false
 			}
+			return !is
 		}
 		return true
 	})
 	return t
 }
 
-func (t touch) changes(o types.Object) {
-	if o != nil {
-		t.names[o] = true
+func (t touch) changes(p place) {
+	if p.of != nil {
+		t.places[p] = true
 	}
 }
 
-// root returns the variable that an assignment changes, or something in it.
-func (f *finder) root(e ast.Expr) types.Object {
+// placeOf returns what an expression names, if it is a variable or a field of one.
+func placeOf(info *types.Info, e ast.Expr) (p place, is bool) {
+	switch x := e.(type) {
+	case *ast.Ident:
+		v, is := info.Uses[x].(*types.Var)
+		return place{of: v}, is && !v.IsField()
+	case *ast.SelectorExpr:
+		field := info.Selections[x]
+		if field == nil || field.Kind() != types.FieldVal {
+			return p, false
+		}
+		if p, is = placeOf(info, x.X); is {
+			for _, n := range field.Index() {
+				p.fields += fmt.Sprintf("%d.", n)
+			}
+		}
+	}
+	return p, is
+}
+
+// root returns what an assignment changes, or what that is in.
+func (f *finder) root(e ast.Expr) place {
 	for {
+		if p, is := placeOf(f.file.info, e); is {
+			return p
+		}
 		switch x := e.(type) {
-		case *ast.Ident:
-			return f.file.info.Uses[x]
 		case *ast.SelectorExpr:
 			e = x.X
 		case *ast.IndexExpr:
@@ -143,7 +185,7 @@ func (f *finder) root(e ast.Expr) types.Object {
 		case *ast.ParenExpr:
 			e = x.X
 		default:
-			return nil
+			return place{}
 		}
 	}
 }
