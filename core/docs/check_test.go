@@ -140,3 +140,77 @@ func TestCheckOfPieces(t *testing.T) {
 		t.Errorf("at last: %q", found)
 	}
 }
+
+// change writes rows of the store, and clears those without a value.
+func (w *world) change(t *testing.T, rows ...kv.KeyValue) {
+	t.Helper()
+	err := kv.Do(context.Background(), w, func(tx kv.Tx) error {
+		for _, row := range rows {
+			if tx.Set(row.Key, row.Value); row.Value == nil {
+				tx.Clear(row.Key)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCheckOfLostRevisions: of a document without its revisions nothing is to be removed that still tells of it.
+func TestCheckOfLostRevisions(t *testing.T) {
+	for _, more := range []string{"", `,"_deleted":true`} {
+		w := newWorld(t)
+		w.replicate(t, `{"_id":"a","_rev":"1-a"`+more+`}`)
+		db := must(t, w, func(db *Database) (*Database, error) { return db, nil })
+		w.change(t, kv.KeyValue{Key: db.idKey(keyRecord, "a")})
+		found, _ := w.checked(t, true)
+		if len(found) != 1 || !strings.Contains(found[0], `document "a" has lost its revisions`) {
+			t.Errorf("found %q", found)
+		}
+	}
+}
+
+// TestCheckOfCutEntry: an entry that has lost its revision says still where the document is in the feed.
+func TestCheckOfCutEntry(t *testing.T) {
+	w := newWorld(t)
+	w.replicate(t, `{"_id":"a","_rev":"1-a"}`)
+	row := must(t, w, func(db *Database) (row kv.KeyValue, err error) {
+		row.Key = db.entryKey("a", true)
+		row.Value, err = db.tx.Get(row.Key)
+		return row, err
+	})
+	for cut, want := range map[int]string{
+		seqSize: `document "a" is listed with revision "", and has 1-a`, seqSize - 1: `the place of document "a"`,
+	} {
+		w.change(t, kv.KeyValue{Key: row.Key, Value: row.Value[:cut]})
+		if found, _ := w.checked(t, true); len(found) != 1 || !strings.Contains(found[0], want) {
+			t.Errorf("of %d bytes: found %q, want %q", cut, found, want)
+		}
+	}
+}
+
+// TestCheckJudgesOnce: a document is judged once, however many rows its history takes, and not if it is deleted.
+func TestCheckJudgesOnce(t *testing.T) {
+	w := newWorld(t)
+	w.replicate(t, branch("b", 1000)+"}")
+	w.replicate(t, `{"_id":"a","_rev":"1-x"}`)
+	w.replicate(t, `{"_id":"gone","_rev":"1-x","_deleted":true}`)
+	if got := w.keys(t, keyRecord); got != "[4]" {
+		t.Errorf("records take %s keys", got)
+	}
+	var judged []string
+	root := tuple.Subspace("root")
+	c := check.New(check.Options{Root: root, AtOnce: true, Sections: Sections(root, func(_ *check.Page, d Checked) {
+		judged = append(judged, d.Database+"/"+d.ID)
+	})})
+	for done := false; !done; {
+		found, last, err := c.Step(w.Database.(*fakefdb.Database).Present())
+		if done = last; err != nil || len(found) > 0 {
+			t.Fatalf("found %v, %v", found, err)
+		}
+	}
+	if fmt.Sprint(judged) != "[db/a]" {
+		t.Errorf("judged %v", judged)
+	}
+}

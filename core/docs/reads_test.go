@@ -156,6 +156,16 @@ func TestDamagedListOfAttachments(t *testing.T) {
 	}
 }
 
+// TestUnreadableLocalRow: a list does not pass over a row whose key cannot be read.
+func TestUnreadableLocalRow(t *testing.T) {
+	w := newWorld(t)
+	db := must(t, w, func(db *Database) (*Database, error) { return db, nil })
+	w.change(t, kv.KeyValue{Key: append(db.idKey(keyLocal, "_local/x"), 0xfd), Value: []byte("x")})
+	if rows, err := w.once(t, readers["local ones"]); err == nil {
+		t.Errorf("the list is %v", rows)
+	}
+}
+
 func isCounter(w *world, key []byte) bool {
 	e, err := w.instances.Unpack(key)
 	return err == nil && len(e) == 2 && (e[1] == int64(keyDocCount) || e[1] == int64(keyDelCount))
