@@ -66,7 +66,7 @@ func (c *checking) name(p *check.Page, key, value []byte) {
 		p.Report(key, "the row names no database")
 		return
 	}
-	db := &Database{Name: name}
+	db := &Database{}
 	if err := describe(db, value); err != nil {
 		p.Report(key, "the description of the database cannot be read")
 		return

@@ -202,7 +202,8 @@ func TestCheckJudgesOnce(t *testing.T) {
 	var judged []string
 	root := tuple.Subspace("root")
 	c := check.New(check.Options{Root: root, AtOnce: true, Sections: Sections(root, func(_ *check.Page, d Checked) {
-		judged = append(judged, d.Database+"/"+d.ID)
+		at := check.Readable(root, d.Key)
+		judged = append(judged, fmt.Sprintf("%s/%s of %x at %s", d.Database, d.ID, d.Instance[:1], at))
 	})})
 	for done := false; !done; {
 		found, last, err := c.Step(w.Database.(*fakefdb.Database).Present())
@@ -210,7 +211,53 @@ func TestCheckJudgesOnce(t *testing.T) {
 			t.Fatalf("found %v, %v", found, err)
 		}
 	}
-	if fmt.Sprint(judged) != "[db/a]" {
+	if len(judged) != 1 || judged[0] != "db/a of 01 at 1/01000000000000000000000000000000/4/a" {
 		t.Errorf("judged %v", judged)
+	}
+}
+
+// TestCheckOfUnreadable: a check says what of a database cannot be read.
+func TestCheckOfUnreadable(t *testing.T) {
+	for want, damage := range map[string]func(db *Database) kv.KeyValue{
+		"the description of the database cannot be read": func(db *Database) kv.KeyValue {
+			return kv.KeyValue{Key: db.store.names.Pack("db"), Value: []byte("x")}
+		},
+		"it has no update sequence": func(db *Database) kv.KeyValue { return kv.KeyValue{Key: db.key(keySeq)} },
+		"the update sequence cannot be read": func(db *Database) kv.KeyValue {
+			return kv.KeyValue{Key: db.key(keySeq), Value: make([]byte, seqSize-1)}
+		},
+		"the counter cannot be read": func(db *Database) kv.KeyValue {
+			return kv.KeyValue{Key: db.key(keyDelCount), Value: make([]byte, 7)}
+		},
+		"the security object cannot be read": func(db *Database) kv.KeyValue {
+			return kv.KeyValue{Key: db.key(keySecurity), Value: []byte("\x01[")}
+		},
+		"the revisions of the document cannot be read": func(db *Database) kv.KeyValue {
+			return kv.KeyValue{Key: db.idKey(keyRecord, "c"), Value: []byte("\x01x")}
+		},
+		`the content of document "c" is missing`: func(db *Database) kv.KeyValue {
+			return kv.KeyValue{Key: db.bodyKey("c", rev("1-z"))}
+		},
+		`the content of document "c" cannot be read`: func(db *Database) kv.KeyValue {
+			return kv.KeyValue{Key: db.bodyKey("c", rev("1-z")), Value: []byte("\x01x")}
+		},
+		"the local document cannot be read": func(db *Database) kv.KeyValue {
+			return kv.KeyValue{Key: db.idKey(keyLocal, "_local/l"), Value: []byte("\x01\x0101234567[]")}
+		},
+		"the upload cannot be read": func(db *Database) kv.KeyValue {
+			return kv.KeyValue{Key: db.uploadKey(tuple.UUID{9}), Value: make([]byte, 7)}
+		},
+		"the key is none of a database": func(db *Database) kv.KeyValue {
+			return kv.KeyValue{Key: append(db.key(keyBlob), 0xfd), Value: []byte("x")}
+		},
+	} {
+		w := fullWorld(t, fakefdb.New())
+		if found, _ := w.checked(t, true); len(found) > 0 {
+			t.Fatalf("found %q", found)
+		}
+		w.change(t, damage(must(t, w, func(db *Database) (*Database, error) { return db, nil })))
+		if found, _ := w.checked(t, true); !strings.Contains(strings.Join(found, "\n"), want) {
+			t.Errorf("found %q, want %q", found, want)
+		}
 	}
 }

@@ -113,6 +113,10 @@ func TestDamagedRowsStopWrites(t *testing.T) {
 		"merge": update(func(rev string) Edit {
 			return replicated(t, `{"_id":"c","_revisions":{"start":2,"ids":["z","`+rev[2:]+`"]},"x":3}`)
 		}),
+		"stub of another leaf": update(func(string) Edit {
+			return replicated(t, `{"_id":"c","_revisions":{"start":2,"ids":["y","z"]},"_attachments":`+
+				`{"f":{"stub":true,"digest":"md5-+XxdKZQb+xsv2rCHSQargg=="}}}`)
+		}),
 		"local":    update(func(string) Edit { return w.edit(t, `{"_id":"_local/l","_rev":"0-1","x":1}`) }),
 		"security": func(db *Database) error { return db.SetSecurity([]byte(`{"a":1}`)) },
 		"limit":    func(db *Database) error { return db.SetRevsLimit(5) },

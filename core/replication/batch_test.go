@@ -67,6 +67,17 @@ func TestSourceSeqIsTheFurthest(t *testing.T) {
 	}
 }
 
+// TestBehindAFilter: a run whose source leaves out all changes says that it has read them.
+func TestBehindAFilter(t *testing.T) {
+	w := newWorld(t)
+	w.rows = func(peer.ReadChanges) peer.Changes { return peer.Changes{LastSeq: `"9-x"`, End: true} }
+	w.begin()
+	i := w.wantEnd(Completed, "").Info
+	if [3]peer.Seq{i.SourceSeq, i.ThroughSeq, i.CheckpointedSeq} != [3]peer.Seq{`"9-x"`, `"9-x"`, `"9-x"`} {
+		t.Errorf("read up to %s, through %s, with a checkpoint at %s", i.SourceSeq, i.ThroughSeq, i.CheckpointedSeq)
+	}
+}
+
 // TestAncestorsAreBounded: of what a target says to have of documents with long histories, no more is held than rows
 // may take, however many batches are under way.
 func TestAncestorsAreBounded(t *testing.T) {
