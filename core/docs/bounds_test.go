@@ -101,3 +101,12 @@ func TestRowsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestChunks: a value takes as many rows as it fills.
+func TestChunks(t *testing.T) {
+	for size, want := range map[int]int{0: 1, 1: 1, chunkSize: 1, chunkSize + 1: 2, 2 * chunkSize: 2} {
+		if got := chunksOf(make([]byte, size)); got != want {
+			t.Errorf("%d bytes take %d rows, want %d", size, got, want)
+		}
+	}
+}

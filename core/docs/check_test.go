@@ -218,46 +218,52 @@ func TestCheckJudgesOnce(t *testing.T) {
 
 // TestCheckOfUnreadable: a check says what of a database cannot be read.
 func TestCheckOfUnreadable(t *testing.T) {
-	for want, damage := range map[string]func(db *Database) kv.KeyValue{
-		"the description of the database cannot be read": func(db *Database) kv.KeyValue {
+	for _, c := range []struct {
+		want   string
+		damage func(db *Database) kv.KeyValue
+	}{
+		{"the description of the database cannot be read", func(db *Database) kv.KeyValue {
 			return kv.KeyValue{Key: db.store.names.Pack("db"), Value: []byte("x")}
-		},
-		"it has no update sequence": func(db *Database) kv.KeyValue { return kv.KeyValue{Key: db.key(keySeq)} },
-		"the update sequence cannot be read": func(db *Database) kv.KeyValue {
+		}},
+		{"it has no update sequence", func(db *Database) kv.KeyValue { return kv.KeyValue{Key: db.key(keySeq)} }},
+		{"the update sequence cannot be read", func(db *Database) kv.KeyValue {
 			return kv.KeyValue{Key: db.key(keySeq), Value: make([]byte, seqSize-1)}
-		},
-		"the counter cannot be read": func(db *Database) kv.KeyValue {
+		}},
+		{"the counter cannot be read", func(db *Database) kv.KeyValue {
 			return kv.KeyValue{Key: db.key(keyDelCount), Value: make([]byte, 7)}
-		},
-		"the security object cannot be read": func(db *Database) kv.KeyValue {
+		}},
+		{"the security object cannot be read", func(db *Database) kv.KeyValue {
 			return kv.KeyValue{Key: db.key(keySecurity), Value: []byte("\x01[")}
-		},
-		"the revisions of the document cannot be read": func(db *Database) kv.KeyValue {
+		}},
+		{"the revisions of the document cannot be read", func(db *Database) kv.KeyValue {
 			return kv.KeyValue{Key: db.idKey(keyRecord, "c"), Value: []byte("\x01x")}
-		},
-		`the content of document "c" is missing`: func(db *Database) kv.KeyValue {
+		}},
+		{`the content of document "c" is missing`, func(db *Database) kv.KeyValue {
 			return kv.KeyValue{Key: db.bodyKey("c", rev("1-z"))}
-		},
-		`the content of document "c" cannot be read`: func(db *Database) kv.KeyValue {
+		}},
+		{`the content of document "c" cannot be read`, func(db *Database) kv.KeyValue {
 			return kv.KeyValue{Key: db.bodyKey("c", rev("1-z")), Value: []byte("\x01x")}
-		},
-		"the local document cannot be read": func(db *Database) kv.KeyValue {
+		}},
+		{"the local document cannot be read", func(db *Database) kv.KeyValue {
 			return kv.KeyValue{Key: db.idKey(keyLocal, "_local/l"), Value: []byte("\x01\x0101234567[]")}
-		},
-		"the upload cannot be read": func(db *Database) kv.KeyValue {
+		}},
+		{"the upload cannot be read", func(db *Database) kv.KeyValue {
 			return kv.KeyValue{Key: db.uploadKey(tuple.UUID{9}), Value: make([]byte, 7)}
-		},
-		"the key is none of a database": func(db *Database) kv.KeyValue {
+		}},
+		{"the upload cannot be read", func(db *Database) kv.KeyValue {
+			return kv.KeyValue{Key: append(db.uploadKey(tuple.UUID{9}), 0xfd), Value: make([]byte, 8)}
+		}},
+		{"the key is none of a database", func(db *Database) kv.KeyValue {
 			return kv.KeyValue{Key: append(db.key(keyBlob), 0xfd), Value: []byte("x")}
-		},
+		}},
 	} {
 		w := fullWorld(t, fakefdb.New())
 		if found, _ := w.checked(t, true); len(found) > 0 {
 			t.Fatalf("found %q", found)
 		}
-		w.change(t, damage(must(t, w, func(db *Database) (*Database, error) { return db, nil })))
-		if found, _ := w.checked(t, true); !strings.Contains(strings.Join(found, "\n"), want) {
-			t.Errorf("found %q, want %q", found, want)
+		w.change(t, c.damage(must(t, w, func(db *Database) (*Database, error) { return db, nil })))
+		if found, _ := w.checked(t, true); !strings.Contains(strings.Join(found, "\n"), c.want) {
+			t.Errorf("found %q, want %q", found, c.want)
 		}
 	}
 }
