@@ -2,10 +2,12 @@ package docs
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"reflect"
 	"testing"
 
+	"couchrelay/core/instant"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/sim/fakefdb"
@@ -167,6 +169,32 @@ func TestUnreadableLocalRow(t *testing.T) {
 	w.change(t, kv.KeyValue{Key: append(db.idKey(keyLocal, "_local/x"), 0xfd), Value: []byte("x")})
 	if rows, err := w.once(t, readers["local ones"]); err == nil {
 		t.Errorf("the list is %v", rows)
+	}
+}
+
+// TestUnreadableNameAndUpload: a database is not taken for created, nor an upload for swept, where its row cannot be
+// read.
+func TestUnreadableNameAndUpload(t *testing.T) {
+	store := fakefdb.New()
+	w := fullWorld(t, store)
+	w.upload(t, 1, []byte("x"), 1)
+	for name, op := range map[string]func(tx kv.Tx) error{
+		"create": func(tx kv.Tx) error {
+			if err := w.Create(tx, w.name, tuple.UUID{2}, 1); !errors.Is(err, ErrExists) {
+				return err
+			}
+			return nil
+		},
+		"sweep": func(tx kv.Tx) error { _, err := w.SweepUploads(tx, instant.Seconds(1000), 9); return err },
+	} {
+		err := damaged.Each(t.Context(), store, op, func(row damaged.Row, err error) {
+			if err == nil && (name == "create" || row.Behind) {
+				t.Errorf("%s goes on past a damaged %q (behind: %v)", name, row.Key, row.Behind)
+			}
+		})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -101,3 +101,27 @@ func TestPassedInOrder(t *testing.T) {
 		}()
 	}
 }
+
+// TestTooManyBatches: batches that a worker has begun are no more than the run may work on at once.
+func TestTooManyBatches(t *testing.T) {
+	for _, stage := range []stage{queued, diffing, moving, done} {
+		p := &New(Plan{Options: Options{Workers: 1, MaxWorkers: 1, BatchSize: 1, Connections: 6}}).work
+		work := 0
+		for range 2 {
+			p.queueBatch(nil, "1")
+			p.batches[len(p.batches)-1].stage = stage
+			if stage == diffing {
+				work++
+			}
+		}
+		func() {
+			defer func() {
+				broken, is := recover().(*invariant.Broken)
+				if begun := stage == diffing || stage == moving; is != begun || is && broken.ID != withinLimit {
+					t.Errorf("two at stage %d: %v", stage, broken)
+				}
+			}()
+			p.audit(work, 0, 0)
+		}()
+	}
+}

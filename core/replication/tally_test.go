@@ -43,6 +43,22 @@ func TestTally(t *testing.T) {
 	}
 }
 
+// TestCounters: totals say what the target lacked, what came in bulk, and what was refused.
+func TestCounters(t *testing.T) {
+	w := newWorld(t)
+	w.fill(5)
+	w.dbs[peer.Target].write("doc0", "1-a")
+	w.refuses["doc1"], w.attachments["doc2"] = true, true
+	w.begin()
+	want := checkpoint.Counters{
+		MissingChecked: 5, MissingFound: 4, DocsRead: 4, DocsWritten: 3, DocWriteFailures: 1,
+		BulkGetDocs: 3, BulkGetAttempts: 4,
+	}
+	if got := w.wantEnd(Completed, "").Info.Counters; got != want {
+		t.Errorf("counted %+v, want %+v", got, want)
+	}
+}
+
 // TestTallyOfFailures: a checkpoint that cannot be written counts as that.
 func TestTallyOfFailures(t *testing.T) {
 	w := newWorld(t)
