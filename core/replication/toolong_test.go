@@ -105,3 +105,16 @@ func TestShortLog(t *testing.T) {
 		}
 	}
 }
+
+// TestListCannotBeCompared: a target that does not let the run ask what it lacks of the list is no target that cannot
+// read the question.
+func TestListCannotBeCompared(t *testing.T) {
+	w := refusing(t, spec.SkipRefused)
+	w.begin()
+	w.wantEnd(Completed, "")
+	w.failOn("diff", 0, status(401))
+	w.begin()
+	if w.wantEnd(Crashed, "unauthorized"); w.count("diff") != 6 { // of 5 batches before, and of a page
+		t.Errorf("the target is asked %d times what it lacks", w.count("diff"))
+	}
+}
