@@ -40,7 +40,7 @@ func TestDamagedRowsAreTold(t *testing.T) {
 			if err == nil && (row.Behind || !slices.ContainsFunc(free, is)) {
 				t.Errorf("%s goes on past a damaged %s (behind: %v)", name, key, row.Behind)
 			}
-		})
+		}, w.relay.Keys.Reindex)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -62,10 +62,45 @@ func TestDamagedRowsAreTold(t *testing.T) {
 	w.fault = nil
 	b := w.start()
 	w.settle(2 * time.Minute)
+	w.couch = newCouch("2")
+	w.write("d", one)
+	b.cut()
+	w.settle(2 * time.Minute)
 	b.tell(follow.Drain{})
 	w.settle(time.Second)
-	if len(tried) < 11 {
+	if len(tried) < 12 {
 		t.Errorf("there were only %v", tried)
+	}
+}
+
+// TestFailedReadsAreTold: whichever read fails of what follows a configuration, or tells of it, it ends with that.
+func TestFailedReadsAreTold(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	w.start()
+	w.settle(10 * time.Second)
+	d, moved, trusted := w.list[0], w.list[0], w.list[0]
+	moved.URL, trusted.Trusted = "http://t/reps/", true
+	more := follow.Database{Section: "couch", Name: "more", URL: "http://s/more/"}
+	ops := map[string]func(kv.Tx) error{
+		"list": func(tx kv.Tx) error { _, err := follow.List(tx, w.store); return err },
+		"arm": func(tx kv.Tx) error {
+			_, err := follow.Arm(tx, w.store, follow.Await{Job: mirror})
+			return err
+		},
+	}
+	for name, list := range map[string][]follow.Database{
+		"as it is": {d}, "one more": {d, more}, "moved": {moved}, "trusted": {trusted}, "none": nil,
+	} {
+		ops[name] = func(tx kv.Tx) error {
+			_, _, err := follow.Follow(tx, w.store, list, []tuple.UUID{{98}, {99}}, w.now)
+			return err
+		}
+	}
+	for name, op := range ops {
+		if err := damaged.Unread(t.Context(), w.db.(*fakefdb.Database), op, w.relay.Keys.Reindex); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -140,7 +140,7 @@ func (in *inward) advance() {
 	case in.end && r.job.Reconciling && len(in.left.unread) > 0:
 		in.call = r.call(peer.ReadDocs{IDs: in.left.unread, Budget: readBudget})
 	case in.end && r.job.Reconciling:
-		in.ask(Sweep{Held: r.Held, After: in.left.after, Absent: in.left.absent, Without: slices.Clone(r.odd)})
+		in.ask(Sweep{Held: r.Held, After: in.left.after, Absent: in.left.absent, Without: r.odd})
 	case in.flush, in.end && !in.told:
 		in.ask(in.apply())
 	default:
@@ -427,7 +427,7 @@ func (in *inward) applied(q Apply, got Applied) {
 	if q.Odd {
 		in.run.leave(q.Docs[0].ID)
 	}
-	in.docs = slices.Clone(in.docs[got.N:])
+	in.docs = in.docs[got.N:]
 	switch {
 	case len(in.docs) == 0:
 		in.since, in.stored, in.flush, in.run.job.Last, in.run.job.Goal = q.Since, q.Since, false, q.Last, q.Goal

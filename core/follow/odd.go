@@ -67,9 +67,9 @@ func (a *ask) avoid(w *Worker, e Answer) {
 		odd = "behind " + q.After
 		leave = func() { q.Odd = true; a.req = q }
 	case Prepare:
-		leave = func() { q.Without = append(slices.Clone(q.Without), odd); a.req = q }
+		leave = func() { q.Without = append(q.Without, odd); a.req = q }
 	case Sent:
-		leave = func() { q.Without = append(slices.Clone(q.Without), odd); a.req = q }
+		leave = func() { q.Without = append(q.Without, odd); a.req = q }
 	}
 	if odd != a.odd {
 		a.odd, a.misses = odd, 0

@@ -156,7 +156,7 @@ func (s *stray) passed(in *inward) {
 }
 
 // changed has the mirror looked at soon.
-func (out *outward) changed() { out.next = max(out.pause, 1) }
+func (out *outward) changed() { out.next = out.pause }
 
 // again has all that is due looked at now.
 func (out *outward) again() { out.retry, out.fails = max(out.run.w.now, 1), 0 }

@@ -165,7 +165,7 @@ func tally(tx kv.Tx, old, to *Job) {
 func (q *Queue) index(j *Job) (key, value []byte) {
 	switch {
 	case j.Ready():
-		key = append(bytes.Clone(q.Keys.Ready), j.Priority...)
+		key = append(q.Keys.Ready.Begin(len(j.Priority)+len(j.ID)+2), j.Priority...)
 		return tuple.AppendString(key, j.ID), []byte(j.ID)
 	case j.State == Pending && j.Lot != "":
 		return q.Keys.Parked.Pack(j.Lot, j.ID), []byte{}

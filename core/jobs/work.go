@@ -48,10 +48,10 @@ type Demand struct {
 func (d Demand) within(ready tuple.Subspace) kv.Range {
 	all := ready.Range()
 	if len(d.MaxPriority) > 0 { // elements begin with bytes below 0xff
-		all.End = append(append(bytes.Clone(ready), d.MaxPriority...), 0xff)
+		all.End = append(append(ready.Begin(len(d.MaxPriority)+1), d.MaxPriority...), 0xff)
 	}
 	if d.Behind != "" {
-		all.Begin = kv.KeyAfter(append(bytes.Clone(ready), d.Behind...))
+		all.Begin = kv.KeyAfter(append(ready.Begin(len(d.Behind)), d.Behind...))
 	}
 	return all
 }

@@ -47,7 +47,7 @@ func TestDamagedRowsAreTold(t *testing.T) {
 			if err == nil && !is(free[name]) && (d.Behind || !is(values)) {
 				t.Errorf("%s goes on past a damaged %s (behind: %v)", name, key, d.Behind)
 			}
-		})
+		}, b.s.Keys.Reindex)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -49,8 +49,8 @@ func (f *foreseen) turn() {
 // document adds the document that a job belongs to, if it belongs to one.
 func (f *foreseen) document(jobID string) {
 	prefix, docID, found := strings.Cut(jobID, "|")
-	instance, err := hex.DecodeString(prefix)
-	if !found || err != nil || len(instance) != len(tuple.UUID{}) {
+	instance, _ := hex.DecodeString(prefix)
+	if !found || len(instance) != len(tuple.UUID{}) {
 		return
 	}
 	keys, bodies := f.s.Docs.Reads(tuple.UUID(instance), docID)

@@ -1,7 +1,6 @@
 package jobstore
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -15,72 +14,22 @@ import (
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
 	"couchrelay/core/schedule"
+	"couchrelay/core/spec"
+	"couchrelay/sim/fakefdb/damaged"
 )
 
-var errRead = errors.New("this read fails")
-
-// failing lets some reads pass, and fails those after them.
-type failing struct {
-	kv.Tx
-	reads failingReads
-}
-
-func (f failing) Get(key []byte) ([]byte, error)            { return f.reads.Get(key) }
-func (f failing) GetAll(keys [][]byte) ([][]byte, error)    { return f.reads.GetAll(keys) }
-func (f failing) Snapshot() kv.Reader                       { return failingReads{f.Tx.Snapshot(), f.reads.left} }
-func (f failing) Prefetch(keys [][]byte, ranges []kv.Range) { f.reads.Prefetch(keys, ranges) }
-func (f failing) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) {
-	return f.reads.GetRange(r, o)
-}
-
-type failingReads struct {
-	kv.Reader
-	left *int
-}
-
-func (f failingReads) fails() bool { *f.left--; return *f.left < 0 }
-
-func (f failingReads) Get(key []byte) ([]byte, error) {
-	if f.fails() {
-		return nil, errRead
-	}
-	return f.Reader.Get(key)
-}
-
-func (f failingReads) GetAll(keys [][]byte) ([][]byte, error) {
-	if f.fails() {
-		return nil, errRead
-	}
-	return f.Reader.GetAll(keys)
-}
-
-func (f failingReads) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) {
-	if f.fails() {
-		return nil, errRead
-	}
-	return f.Reader.GetRange(r, o)
-}
-
-// unread tries an operation once for each of its reads, which fails then and all after it, and at last as it is. The
-// operation may pass over the error, with which the commit fails then, but it has no other.
+// unread has each read of an operation fail, and then carries it out. The row that says how far jobs are indexed may be
+// passed over: its error is the commit's.
 func (b *bench) unread(name string, op func(kv.Tx) error) {
 	b.t.Helper()
-	for reads, left := 0, -1; left < 0; reads++ {
-		left = reads
-		err := kv.Do(context.Background(), b.db, func(tx kv.Tx) error {
-			if err := op(failing{tx, failingReads{tx, &left}}); err != nil || left >= 0 {
-				return err
-			}
-			return errRead
-		})
-		if left < 0 && !errors.Is(err, errRead) || left >= 0 && err != nil {
-			b.t.Fatalf("%s with %d reads that do not fail: %v", name, reads, err)
-		}
+	if err := damaged.Unread(b.t.Context(), b.db, op, b.s.Keys.Reindex); err != nil {
+		b.t.Fatalf("%s: %v", name, err)
 	}
+	b.do1(op)
 }
 
-// TestFailedReadsAreTold: whichever read of an operation fails, the operation goes on to no panic, and does not tell
-// that something is missing or corrupt which it could not read.
+// TestFailedReadsAreTold: whichever read of an operation fails, the operation ends with that, goes on to no panic, and
+// does not tell that something is missing or corrupt which it could not read.
 func TestFailedReadsAreTold(t *testing.T) {
 	for _, policy := range []schedule.Policy{schedule.FairShare, schedule.FIFO, schedule.Tags} {
 		b, _ := validating(t)
@@ -161,9 +110,43 @@ func (b *bench) readsFail() {
 		owned(fmt.Sprint("end ", n), w, end)
 		promote()
 	}
+	b.unread("audit", func(tx kv.Tx) error { return b.s.Audit(tx) })
+	b.unread("owner", func(tx kv.Tx) error { _, err := OwnerOfJob(b.s, tx, b.record(jobID("r"))); return err })
+	write("r", `{"source":"http://h/a","target":"http://h/b","_replication_state":"completed"}`)
+	write("r", `{"source":"http://h/a","target":"http://h/c","_replication_state":"completed"}`)
+	b.readsOfDuplicatesFail(write, promote)
 	write("r", `{"_deleted":true}`)
 	b.unread("drop", func(tx kv.Tx) error { b.s.Drop(tx, tuple.UUID{1}); return nil })
 	b.unread("sweep", func(tx kv.Tx) error { _, err := b.s.SweepDropped(tx, 10); return err })
+}
+
+// readsOfDuplicatesFail has jobs wait for others, and requests join them.
+func (b *bench) readsOfDuplicatesFail(write func(id, body string), promote func()) {
+	const twin = `{"source":"http://h/twin","target":"http://h/b"}`
+	b.s.Config.DuplicatesWait = true
+	write("t", twin)
+	write("u", twin)
+	write("v", twin)
+	write("t", `{"_deleted":true}`)
+	claim := b.s.Keys.Claim.Pack(b.record(jobID("u")).RepID)
+	b.do1(func(tx kv.Tx) error {
+		tx.Clear(claim)
+		tx.Set(b.s.Keys.Lifted.Pack(lotBehind+b.record(jobID("u")).RepID), nil)
+		return nil
+	})
+	promote()
+	request := func(user string) {
+		b.unread("request", func(tx kv.Tx) error {
+			rep, err := spec.ParseRequest([]byte(`{"source":"http://h/x","target":"http://h/y"}`), b.s.Config.Parse)
+			if err == nil {
+				_, err = b.s.Replicate(tx, rep, user, b.now)
+			}
+			return err
+		})
+	}
+	request("ann")
+	request("ann")
+	b.unread("sweep", func(tx kv.Tx) error { _, err := b.s.Sweep(tx, b.now.Add(-2*time.Hour), 9, 9); return err })
 }
 
 // TestFailedReadsOfLists: a list and a count of which a read fails tell that, since no commit would.
@@ -182,13 +165,9 @@ func TestFailedReadsOfLists(t *testing.T) {
 			"count":   func(l Lists) error { _, _, err := l.Total(f); return err },
 			"servers": func(l Lists) error { _, _, err := l.Servers("", 5); return err },
 		} {
-			for reads, left := 0, -1; left < 0; reads++ {
-				left = reads
-				err := read(Lists{Store: b.s, Reader: failingReads{b.db.Present(), &left}})
-				if left < 0 && !errors.Is(err, errRead) || left >= 0 && err != nil {
-					t.Errorf("%s of %+v with %d reads that do not fail: %v", name, f, reads, err)
-				}
-			}
+			b.unread(fmt.Sprintf("%s of %+v", name, f), func(tx kv.Tx) error {
+				return read(Lists{Store: b.s, Reader: tx.Snapshot()})
+			})
 		}
 	}
 }

@@ -52,7 +52,7 @@ func TestDamagedRowsAreTold(t *testing.T) {
 			if err == nil && (row.Behind || !slices.ContainsFunc(free, is)) {
 				t.Errorf("%s goes on past a damaged %s (behind: %v)", name, key, row.Behind)
 			}
-		})
+		}, w.s.Keys.Reindex)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -67,6 +67,7 @@ func TestDamagedRowsAreTold(t *testing.T) {
 	for _, q := range []Request{ // that the rest does not bring
 		Join{Worker: "z"}, Resume{Held: held}, Fail{Held: held}, StandBy{Held: held, RepID: "x"}, Tune{}, EndRound{},
 		Sweep{Limit: 1, Drop: 1, Looks: held.JobID},
+		Expire{Worker: "z", Beat: &[10]byte{}, Limit: 1, By: "n"},
 	} {
 		try(q)
 	}
@@ -84,6 +85,10 @@ func TestDamagedRowsAreTold(t *testing.T) {
 	w.pass(10 * time.Minute)
 	n.paused = true
 	w.pass(10 * time.Minute)
+	departed := func(tx kv.Tx) error { _, err := Departed(tx, w.s, nil); return err }
+	if err := damaged.Unread(t.Context(), w.db, departed); err != nil {
+		t.Error(err)
+	}
 	other.step(Drain{})
 	other.stopAll()
 	w.pass(time.Minute)

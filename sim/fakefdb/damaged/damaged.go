@@ -2,10 +2,13 @@
 package damaged
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,17 +19,19 @@ import (
 // Row is what is wrong with a store.
 type Row = fakefdb.Row
 
-// errRead is the error of a read that fails.
-var errRead = errors.New("this read fails")
+// readError is the error of a read that fails, by how many came before it.
+type readError int
+
+func (e readError) Error() string { return fmt.Sprintf("the read after %d others fails", int(e)) }
 
 // Each damages the rows that an operation reads, one at a time, and tells of each what the operation then returns. It
 // leaves values that are empty as they are. The operation's transactions are not committed. An error that does not say
 // which row is damaged, by its key or the last name in that, is an error of Each.
 //
-// Before that it has each read of the operation fail, with all behind it. An operation that writes may pass over that,
-// since its commit fails then, too; but if it returns another error than the read's, that is an error of Each: the
-// store's error tells whether another attempt may succeed.
-func Each(ctx context.Context, db *fakefdb.Database, op func(kv.Tx) error, tell func(Row, error)) error {
+// Before that it has reads fail; see Unread.
+func Each(
+	ctx context.Context, db *fakefdb.Database, op func(kv.Tx) error, tell func(Row, error), passed ...[]byte,
+) error {
 	rows := map[string]bool{}
 	try := func() error {
 		tx := db.Begin(ctx, kv.Options{})
@@ -36,7 +41,7 @@ func Each(ctx context.Context, db *fakefdb.Database, op func(kv.Tx) error, tell 
 	if err := try(); err != nil {
 		return err
 	}
-	if err := unread(ctx, db, op); err != nil {
+	if err := Unread(ctx, db, op, passed...); err != nil {
 		return err
 	}
 	var vague error
@@ -85,33 +90,39 @@ func isNamed(r Row, text string) bool {
 		strings.Contains(text, strconv.Quote(fakefdb.Unreadable))
 }
 
-func unread(ctx context.Context, db *fakefdb.Database, op func(kv.Tx) error) error {
+// Unread has each read of an operation fail, with all behind it, and says so if the operation does not end with the
+// error of that read: what was not read must not count as not there, and the store's error tells whether another
+// attempt may succeed. A failed read of a key in passed may be passed over. Nothing is committed.
+func Unread(ctx context.Context, db *fakefdb.Database, op func(kv.Tx) error, passed ...[]byte) error {
 	for reads := 0; ; reads++ {
-		tx, left, writes := db.Begin(ctx, kv.Options{}), reads, false
-		err := op(failing{tx, &left, &writes})
+		tx, f := db.Begin(ctx, kv.Options{}), &failure{reads: reads}
+		err := op(failing{tx, f})
 		tx.Cancel()
+		told, is := errors.AsType[readError](err)
+		passes := slices.ContainsFunc(passed, func(key []byte) bool { return bytes.Equal(key, f.key) })
 		switch {
-		case left >= 0:
+		case f.made <= reads:
 			return err
-		case err == nil && !writes:
-			return fmt.Errorf("after %d reads the next one failed, and nothing tells so", reads)
-		case err != nil && !errors.Is(err, errRead):
-			return fmt.Errorf("after %d reads the next one failed, and the error is: %w", reads, err)
+		case passes && (err == nil || is):
+		case !is || told != readError(reads):
+			end := cmp.Or(err, errors.New("nothing"))
+			return fmt.Errorf("after %d reads the next one failed, and the operation ends with: %w", reads, end)
 		}
 	}
 }
 
-// failing is a transaction of which some reads are left that do not fail. It notes whether the operation writes, by
-// most of the ways to do that.
-type failing struct {
-	kv.Tx
-	left   *int
-	writes *bool
+// failure is what reads of a transaction come to.
+type failure struct {
+	reads, made int    // how many do not fail, and were made
+	key         []byte // of the first that failed; nil if it has several
 }
 
-func (f failing) Set(key, value []byte)                  { *f.writes = true; f.Tx.Set(key, value) }
-func (f failing) Clear(key []byte)                       { *f.writes = true; f.Tx.Clear(key) }
-func (f failing) Add(key []byte, delta int64)            { *f.writes = true; f.Tx.Add(key, delta) }
+// failing is a transaction whose reads fail at some point.
+type failing struct {
+	kv.Tx
+	*failure
+}
+
 func (f failing) Get(key []byte) ([]byte, error)         { return f.reader(f.Tx).Get(key) }
 func (f failing) GetAll(keys [][]byte) ([][]byte, error) { return f.reader(f.Tx).GetAll(keys) }
 func (f failing) Snapshot() kv.Reader                    { return f.reader(f.Tx.Snapshot()) }
@@ -119,36 +130,39 @@ func (f failing) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) 
 	return f.reader(f.Tx).GetRange(r, o)
 }
 
-func (f failing) reader(r kv.Reader) failingReader { return failingReader{r, f.left} }
+func (f failing) reader(r kv.Reader) failingReader { return failingReader{r, f.failure} }
 
 type failingReader struct {
 	kv.Reader
-	left *int
+	*failure
 }
 
-func (r failingReader) read() error {
-	if *r.left--; *r.left < 0 {
-		return errRead
+func (f *failure) read(key []byte) error {
+	if f.made++; f.made <= f.reads {
+		return nil
 	}
-	return nil
+	if f.made == f.reads+1 {
+		f.key = key
+	}
+	return readError(f.made - 1)
 }
 
 func (r failingReader) Get(key []byte) ([]byte, error) {
-	if err := r.read(); err != nil {
+	if err := r.read(key); err != nil {
 		return nil, err
 	}
 	return r.Reader.Get(key)
 }
 
 func (r failingReader) GetAll(keys [][]byte) ([][]byte, error) {
-	if err := r.read(); err != nil {
+	if err := r.read(nil); err != nil {
 		return nil, err
 	}
 	return r.Reader.GetAll(keys)
 }
 
 func (r failingReader) GetRange(in kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) {
-	if err := r.read(); err != nil {
+	if err := r.read(nil); err != nil {
 		return nil, err
 	}
 	return r.Reader.GetRange(in, o)
