@@ -149,6 +149,9 @@ func TestEdited(t *testing.T) {
 		told := ""
 		for _, e := range r.w.out {
 			told += e.(Note).Error
+			if text := `the state of document "d" cannot be written: ` + c.answer.Reason; e.(Note).Text != text {
+				t.Errorf("%+v is told as %q", c.answer, e)
+			}
 		}
 		if !slices.Equal(r.out.written, want) || told != c.told || r.out.skipped == c.written || len(r.out.edits) > 0 {
 			t.Errorf("%+v: written %+v, told %q, skipped %v", c.answer, r.out.written, told, r.out.skipped)

@@ -5,6 +5,7 @@ package jobs
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -141,6 +142,19 @@ func TestContradictingRowsAreTold(t *testing.T) {
 			if e, is := errors.AsType[*UnreadableError](err); !is || e.Job != id {
 				t.Errorf("job %q with header %q: %v", id, other.Value, err)
 			}
+		}
+	}
+}
+
+// TestUnreadableOfOne: an error is about the job that was told first, and about none if it is the store's.
+func TestUnreadableOfOne(t *testing.T) {
+	for err, want := range map[error]string{
+		fmt.Errorf("accept: %w", OfJob("a", corruptf("x"))): "a", corruptf("x"): "b", kv.ErrUnreadable: "b",
+		ErrLeaseLost: "", nil: "",
+	} {
+		e, is := errors.AsType[*UnreadableError](OfJob("b", err))
+		if is != (want != "") || is && e.Job != want || !errors.Is(OfJob("b", err), err) {
+			t.Errorf("%v is told as %v", err, OfJob("b", err))
 		}
 	}
 }

@@ -315,6 +315,9 @@ func (b *bench) mend(f *check.Finding) (mended bool) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	if mended && f.Repair == "" {
+		b.t.Errorf("%s: %s is put right, and nothing says how", f.Key, f.What)
+	}
 	return mended
 }
 

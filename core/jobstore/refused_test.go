@@ -313,6 +313,11 @@ func TestRetryRefused(t *testing.T) {
 	if len(asked) != 1 || asked[0] != (RetryAsked{w.JobID, b.now}) {
 		t.Errorf("asked are %v", asked)
 	}
+	held := []jobs.Held{{ID: "odd"}, {ID: w.JobID}}
+	b.do1(func(tx kv.Tx) (err error) { asked, err = b.s.Keys.RetriesAsked(tx, held, "odd"); return err })
+	if len(asked) != 1 || held[0].ID != "odd" || held[1].ID != w.JobID {
+		t.Errorf("asked are %v, and the jobs became %v", asked, held)
+	}
 	b.now = b.now.Add(time.Second)
 	failed := refusalOf("b", false)
 	failed.Failed, failed.Status = true, 500
