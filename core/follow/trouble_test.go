@@ -356,3 +356,24 @@ func TestLeaseOfTwoDatabases(t *testing.T) {
 		t.Errorf("%d databases are followed in %d runs, after %d before", len(k.open), w.runs, runs)
 	}
 }
+
+// TestRefusedConnection: a run whose database the process cannot connect to ends with the reason, and another one
+// follows.
+func TestRefusedConnection(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	k := w.start()
+	w.pass(time.Millisecond)
+	for len(k.open) == 0 {
+		k.act(first)
+	}
+	for id := range k.open {
+		k.tell(follow.Refused{Run: id, Reason: "no such certificate"})
+	}
+	w.settle(time.Second)
+	if j := w.followed(); len(k.open) > 0 || j.Error != "invalid_replication" || j.Reason != "no such certificate" {
+		t.Errorf("runs %v, error %q: %s", k.open, j.Error, j.Reason)
+	}
+	w.settle(time.Minute)
+	w.expect("d", jobstore.Pending, "")
+}

@@ -41,3 +41,19 @@ func TestLooksBesidePart(t *testing.T) {
 		t.Errorf("%d jobs are judged, and %q is left", n, left)
 	}
 }
+
+// TestNoneOfTheQueue: who asks for no ready jobs gets none, and not all of them.
+func TestNoneOfTheQueue(t *testing.T) {
+	db, q := newQueue(t)
+	add(t, db, q, "a", "b")
+	for _, n := range []int{0, -1} {
+		list := must(t, db, func(tx kv.Tx) ([][]byte, error) { return q.Head(tx, n, false) })
+		more := must(t, db, func(tx kv.Tx) ([][]byte, error) {
+			list, _, err := q.Keys.First(tx, n, "", nil)
+			return list, err
+		})
+		if len(list)+len(more) > 0 {
+			t.Errorf("of %d jobs the places are %q and %q", n, list, more)
+		}
+	}
+}

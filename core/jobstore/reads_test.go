@@ -3,6 +3,7 @@ package jobstore
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -146,6 +147,13 @@ func (b *bench) readsOfDuplicatesFail(write func(id, body string), promote func(
 	}
 	request("ann")
 	request("ann")
+	b.batch++
+	taken := get(b, func(tx kv.Tx) (Taken, error) {
+		return b.s.Accept(tx, "w", "n", jobs.Demand{Batch: b.batch, Max: 9}, b.now)
+	})
+	i := slices.IndexFunc(taken.Work, func(w Work) bool { return w.Record.Transient() })
+	b.end(taken.Work[i], func(h Owned) error { return h.Fail(crash.Trouble, Turn{}) })
+	b.unread("retry", func(tx kv.Tx) error { _, err := b.by(tx).Retry(taken.Work[i].JobID, ""); return err })
 	b.unread("sweep", func(tx kv.Tx) error { _, err := b.s.Sweep(tx, b.now.Add(-2*time.Hour), 9, 9); return err })
 }
 

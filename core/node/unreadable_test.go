@@ -112,3 +112,40 @@ func TestUnreadableOfDraining(t *testing.T) {
 		w.audit()
 	}
 }
+
+// TestPauseAfterUnreadable: a request that met a job which cannot be read is repeated without it after a short pause,
+// however long the pauses of an outage before have become, and not at once.
+func TestPauseAfterUnreadable(t *testing.T) {
+	n := New(Config{Settings: DefaultSettings(), Exclusive: true})
+	var ask Ask
+	step := func(ev Event) {
+		now := n.clock
+		now.Steady = now.Steady.Add(10 * time.Millisecond)
+		for _, e := range n.Step(now, ev) {
+			if a, is := e.(Ask); is {
+				if _, is := a.Request.(Promote); is {
+					ask = a
+				}
+			}
+		}
+	}
+	pause := func(e Done) time.Duration {
+		e.ID, e.Fault = ask.ID, StoreDown
+		step(e)
+		since := n.clock.Steady
+		for ask.ID == e.ID {
+			step(Wake{})
+		}
+		return n.clock.Steady.Sub(since)
+	}
+	step(Start{})
+	for range 4 {
+		pause(Done{})
+	}
+	if long := pause(Done{}); long < 2*time.Second {
+		t.Fatalf("in an outage the fifth pause is %s", long)
+	}
+	if short := pause(Done{Unreadable: "r"}); short < firstPause/2 || short > firstPause+10*time.Millisecond {
+		t.Errorf("the pause is %s", short)
+	}
+}

@@ -257,6 +257,9 @@ func TestRoundEnds(t *testing.T) {
 	if o.RoundEnds(long, 0, 10, 50, 0) || o.RoundEnds(long, 9, 0, 50, 0) || o.RoundEnds(long, 9, 9, 0, 0) {
 		t.Error("a round ends though nothing waits, or nothing gives way")
 	}
+	if !o.RoundEnds(long, 1, 1, 1, 0) {
+		t.Error("the round of one job on one slot goes on for ever")
+	}
 	if !o.RoundEnds(instant.Seconds(9000), 9, 9, 9, 0) {
 		t.Error("a round from the future goes on")
 	}
