@@ -219,6 +219,11 @@ func (k *worker) perform(a follow.Ask) {
 
 func (k *worker) carry(c follow.Call) {
 	k.w.ops = append(k.w.ops, c.Op)
+	read, reads := c.Op.(peer.ReadDocs)
+	feed, feeds := c.Op.(peer.ReadChanges)
+	if reads && read.Budget <= 0 || feeds && feed.Limit <= 0 {
+		k.w.t.Fatalf("%v has no bound", c.Op)
+	}
 	wrong := fault("")
 	if k.w.fault != nil {
 		wrong = k.w.fault(c.Op)

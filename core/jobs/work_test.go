@@ -42,18 +42,18 @@ func TestLooksBesidePart(t *testing.T) {
 	}
 }
 
-// TestNoneOfTheQueue: who asks for no ready jobs gets none, and not all of them.
-func TestNoneOfTheQueue(t *testing.T) {
+// TestHeadOfTheQueue: who asks for some of the ready jobs gets so many, and who asks for none does not get all of them.
+func TestHeadOfTheQueue(t *testing.T) {
 	db, q := newQueue(t)
-	add(t, db, q, "a", "b")
-	for _, n := range []int{0, -1} {
-		list := must(t, db, func(tx kv.Tx) ([][]byte, error) { return q.Head(tx, n, false) })
-		more := must(t, db, func(tx kv.Tx) ([][]byte, error) {
+	add(t, db, q, "a", "b", "c")
+	for n, want := range map[int]int{-1: 0, 0: 0, 1: 1, 2: 2, 4: 3} {
+		head := must(t, db, func(tx kv.Tx) ([][]byte, error) { return q.Head(tx, n, false) })
+		first := must(t, db, func(tx kv.Tx) ([][]byte, error) {
 			list, _, err := q.Keys.First(tx, n, "", nil)
 			return list, err
 		})
-		if len(list)+len(more) > 0 {
-			t.Errorf("of %d jobs the places are %q and %q", n, list, more)
+		if len(head) != want || len(first) != want {
+			t.Errorf("the first %d of three jobs are %q and %q", n, head, first)
 		}
 	}
 }
