@@ -418,3 +418,21 @@ func TestCheckOfWholeCounters(t *testing.T) {
 		}
 	}
 }
+
+// TestUnreadableRecordKeepsItsRows: of a job whose record cannot be read, no repair removes the rows that stand for the
+// job in lists, or tell when it goes: they are right once the record is.
+func TestUnreadableRecordKeepsItsRows(t *testing.T) {
+	b := newFullBench(t)
+	for _, row := range b.db.Pairs() {
+		if e, err := b.s.Keys.Jobs.Job.Unpack(row.Key); err != nil || len(e) != 2 || e[1] != int64(0) {
+			continue
+		}
+		b.do1(func(tx kv.Tx) error { tx.Set(row.Key, []byte("{")); return nil })
+		for _, f := range b.findings() {
+			if strings.HasPrefix(f.Key, "index/") || strings.HasPrefix(f.Key, "expire/") {
+				t.Errorf("with a record that cannot be read at %q, of %s is told: %s", row.Key, f.Key, f.What)
+			}
+		}
+		b.do1(func(tx kv.Tx) error { tx.Set(row.Key, row.Value); return nil })
+	}
+}

@@ -89,6 +89,14 @@ func (b *bench) readsFail() {
 	finding := []replication.Finding{{Refusal: peer.Refusal{ID: "d", Rev: "1-x", Status: 403}}}
 	w := accept()
 	owned("claim", w, func(h Owned) error { return h.Claim("rep", "rep") })
+	other := accept()
+	owned("claim of another's", other, func(h Owned) error {
+		if err := h.Claim("rep", "rep"); !errors.As(err, new(*Duplicate)) {
+			return err
+		}
+		return nil
+	})
+	owned("requeue", other, func(h Owned) error { return h.Requeue(nil, Turn{Place: other.Place}) })
 	owned("progress", w, func(h Owned) error { return h.Progress(Stats{DocsRead: 1}) })
 	owned("store refused", w, func(h Owned) error { return h.StoreRefused("1", finding) })
 	owned("read refused", w, func(h Owned) error { _, err := h.Refused("", "", 5); return err })

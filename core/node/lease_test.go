@@ -336,3 +336,67 @@ func TestJobsOfLeavingNode(t *testing.T) {
 		t.Errorf("asked %v", n.held[2].Request)
 	}
 }
+
+// TestSeveralVanish: the jobs of all workers that are gone are given back by one look, each worker's once.
+func TestSeveralVanish(t *testing.T) {
+	n := New(Config{Settings: DefaultSettings(), Exclusive: true, Worker: "w"})
+	gone := Leases{List: []Member{{Worker: "a"}, {Worker: "b"}}}
+	var expired []string
+	look := func(ev Event) (looks []uint64) {
+		now := n.clock
+		now.Steady = now.Steady.Add(n.cfg.beatInterval())
+		for _, e := range n.Step(now, ev) {
+			if a, is := e.(Ask); is {
+				switch q := a.Request.(type) {
+				case ListLeases:
+					looks = append(looks, a.ID)
+				case Expire:
+					expired = append(expired, q.Worker)
+				}
+			}
+		}
+		return looks
+	}
+	for looks := look(Start{}); len(looks) > 0; looks = looks[1:] {
+		look(Done{ID: looks[0], Result: gone})
+	}
+	for _, id := range look(Wake{}) {
+		look(Done{ID: id, Result: gone})
+	}
+	if !slices.Equal(expired, []string{"a", "b"}) {
+		t.Errorf("given back are the jobs of %v", expired)
+	}
+}
+
+// TestPaceOfHeartbeats: a node whose store takes a moment for each answer sends a heartbeat every quarter of the
+// timeout or somewhat sooner, and none at once for what changes all the time.
+func TestPaceOfHeartbeats(t *testing.T) {
+	n := New(Config{Settings: DefaultSettings(), Exclusive: true, Worker: "w"})
+	beats, answers := 0, []Done{}
+	step := func(ev Event) {
+		now := n.clock
+		now.Steady, now.Wall = now.Steady.Add(50*time.Millisecond), now.Wall.Add(50*time.Millisecond)
+		for _, e := range n.Step(now, ev) {
+			if a, is := e.(Ask); is {
+				switch a.Request.(type) {
+				case Join:
+					answers = append(answers, Done{ID: a.ID, Result: Ok{}})
+				case Beat:
+					beats++
+					answers = append(answers, Done{ID: a.ID, Result: Beaten{}})
+				}
+			}
+		}
+	}
+	start := n.clock.Steady
+	for step(Start{}); n.clock.Steady < start.Add(time.Minute); step(Wake{}) {
+		if len(answers) > 0 {
+			answer := answers[0]
+			answers = answers[1:]
+			step(answer)
+		}
+	}
+	if beats < 11 || beats > 17 {
+		t.Errorf("%d heartbeats in a minute", beats)
+	}
+}
