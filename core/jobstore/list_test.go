@@ -436,3 +436,23 @@ func TestChangedSharesAreToldOnce(t *testing.T) {
 		t.Errorf("changes %q, want %q", got, want)
 	}
 }
+
+// TestTotalOfSeveral: what is asked for by several things at once is not counted by the numbers of one of them.
+func TestTotalOfSeveral(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	for known, list := range map[bool][]Filter{
+		true:  {{}, {User: "adm"}, {Server: "h:80"}},
+		false: {{User: "adm", Server: "h:80"}, {User: "adm", States: []State{Running}}, {Server: "h", Error: "x"}},
+	} {
+		for _, f := range list {
+			b.do1(func(tx kv.Tx) error {
+				n, is, err := Lists{Store: b.s, Reader: tx}.Total(f)
+				if is != known || known && n != 1 {
+					t.Errorf("%+v: %d, known %v", f, n, is)
+				}
+				return err
+			})
+		}
+	}
+}

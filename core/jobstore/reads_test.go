@@ -119,6 +119,22 @@ func (b *bench) readsFail() {
 		owned(fmt.Sprint("end ", n), w, end)
 		promote()
 	}
+	b.unread("write of a user", func(tx kv.Tx) error {
+		db, err := b.s.Docs.Open(tx, "_replicator")
+		if err == nil {
+			edit := docs.Edit{Document: docs.Document{ID: "joe", Body: []byte(simple)}}
+			_, err = b.s.WriteDocs(tx, db, []docs.Edit{edit}, Writer{Name: "joe"}, b.now)
+		}
+		return err
+	})
+	for range 2 {
+		b.unread("init", func(tx kv.Tx) error {
+			_, _, err := Init(tx, tuple.Subspace(tuple.Pack("fresh")), "u")
+			return err
+		})
+	}
+	b.unread("incarnate", func(tx kv.Tx) error { _, err := Incarnate(tx, b.s.Keys); return err })
+	b.unread("identity", func(tx kv.Tx) error { _, _, err := Identity(tx, b.s.Keys); return err })
 	b.unread("audit", func(tx kv.Tx) error { return b.s.Audit(tx) })
 	b.unread("owner", func(tx kv.Tx) error { _, err := OwnerOfJob(b.s, tx, b.record(jobID("r"))); return err })
 	write("r", `{"source":"http://h/a","target":"http://h/b","_replication_state":"completed"}`)

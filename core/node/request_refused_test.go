@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/kv"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
 )
@@ -31,4 +32,26 @@ func TestPageHasWhatWasTold(t *testing.T) {
 	if len(n.held) != 3 {
 		t.Errorf("%d requests: %v", len(n.held), n.held)
 	}
+}
+
+// TestEachRefusalIsListed: what a run tells of refused documents, one time after the other, is all listed: no change of
+// the list is taken for a repetition of the one before.
+func TestEachRefusalIsListed(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	n := w.start("n", nil)
+	w.pass(time.Second)
+	run := n.runOf("r000")
+	for _, id := range []string{"a", "b", "c"} {
+		refusal := peer.Refusal{ID: id, Rev: "1-a", Status: 403}
+		n.step(RunRefused{Run: run, Findings: []replication.Finding{{Refusal: refusal}}})
+		w.pass(time.Second)
+	}
+	w.do(func(tx kv.Tx) error {
+		list, err := w.s.Keys.Refusals(tx, n.find(run).held.JobID, "", "", 9)
+		if len(list) != 3 {
+			t.Errorf("listed are %v", list)
+		}
+		return err
+	})
 }
