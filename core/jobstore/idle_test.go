@@ -65,7 +65,7 @@ func TestIdleAccountsAreForgotten(t *testing.T) {
 // another matter.
 func TestSweepsBeginAnew(t *testing.T) {
 	b := newBench(t)
-	users := []string{"a", "b", "c", "d", "e"}
+	users := []string{"a", "b", "c", "d", "e", "f", "g"}
 	for _, user := range users {
 		b.charge(10, "user:z"+user, "w1", b.now)
 		b.replicate(user)
@@ -88,14 +88,19 @@ func TestSweepsBeginAnew(t *testing.T) {
 	}
 	idle("a")
 	sweep(1)
-	if got := b.accountsIn(b.s.Keys.Count); slices.Contains(got, "user:a") || len(got) != 4 {
+	if got := b.accountsIn(b.s.Keys.Count); slices.Contains(got, "user:a") || len(got) != 6 {
 		t.Errorf("after the first sweep there are accounts %q", got)
 	}
 	sweep(3)
 	idle("b")
 	sweep(4)
-	if got := b.accountsIn(b.s.Keys.Count); slices.Contains(got, "user:b") || len(got) != 3 {
+	if got := b.accountsIn(b.s.Keys.Count); slices.Contains(got, "user:b") || len(got) != 5 {
 		t.Errorf("when all were looked at there are accounts %q", got)
+	}
+	idle("g") // behind as many as two sweeps look at
+	sweep(5)
+	if got := b.accountsIn(b.s.Keys.Count); slices.Contains(got, "user:g") || len(got) != 4 {
+		t.Errorf("when all were looked at again there are accounts %q", got)
 	}
 }
 

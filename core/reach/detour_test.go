@@ -1,6 +1,7 @@
 package reach
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 )
@@ -72,6 +73,28 @@ func TestDetoursOfAddresses(t *testing.T) {
 		}
 		if _, is := literal(c.host); is && p.Proxied(c.host, c.port) == nil {
 			t.Errorf("a proxy may connect to %s:%d", c.host, c.port)
+		}
+	}
+}
+
+// TestDetoursIntoNetworks: a detour of a name that no rule of endpoint_allow has may lead into its networks alone.
+func TestDetoursIntoNetworks(t *testing.T) {
+	for _, c := range []struct {
+		allow, host, to string
+		allowed         bool
+	}{
+		{"", "db.test", "10.0.0.1", true}, {"10.0.0.0/8", "db.test", "10.0.0.1", true},
+		{"10.0.0.0/8", "db.test", "11.0.0.1", false}, {"10.0.0.0/8:80", "db.test", "10.0.0.1", false},
+		{"db.test, 10.0.0.0/8", "db.test", "11.0.0.1", true}, {"db.test:80, 10.0.0.0/8", "db.test", "11.0.0.1", false},
+		{"10.0.0.0/8", "10.0.0.1", "11.0.0.1", true},
+	} {
+		allow, err := ParseRules(c.allow)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, to := Policy{Allow: allow}, netip.AddrPortFrom(netip.MustParseAddr(c.to), 5984)
+		if err := p.Detoured(c.host, 5984, to); (err == nil) != c.allowed {
+			t.Errorf("%s of %q to %s: %v", c.host, c.allow, c.to, err)
 		}
 	}
 }
