@@ -203,27 +203,6 @@ func TestJobBehindDropped(t *testing.T) {
 	}
 }
 
-// TestSweepAfterConfigure: jobs of a mirror that another configuration has removed are swept at once. Its successor's
-// have their replications.
-func TestSweepAfterConfigure(t *testing.T) {
-	w := newWorld(t)
-	d := w.start("n", nil)
-	w.put("a", `{"source":"http://h/a","target":"http://h/b","continuous":true}`)
-	w.pass(2 * sweepInterval)
-	if d.Running() != 1 {
-		t.Fatalf("%d run", d.Running())
-	}
-	w.do(func(tx kv.Tx) error {
-		w.s.Drop(tx, tuple.UUID{1})
-		return w.s.Docs.Delete(tx, "_replicator", tuple.UUID{1})
-	})
-	d.step(Configure{d.cfg.Settings})
-	w.pass(10 * time.Second)
-	if d.Running() != 0 {
-		t.Error("the job runs on")
-	}
-}
-
 // TestHeadAfterPassing: a node that had no slot left while it passed over jobs of a deleted database begins at the head
 // of the queue when it has one again.
 func TestHeadAfterPassing(t *testing.T) {

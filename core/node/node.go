@@ -362,7 +362,6 @@ func (n *Node) configure(s Settings) {
 	n.cfg.Settings = s
 	n.timers.rotate = min(n.timers.rotate, n.clock.Steady)
 	n.timers.scan = min(n.timers.scan, n.clock.Steady)
-	n.timers.sweep = min(n.timers.sweep, n.clock.Steady)                      // mirrors may have gone
 	n.timers.charge = min(n.timers.charge, n.cfg.nextCharge(n.clock, &n.rng)) // its interval may have become shorter
 	n.hungry = true
 	n.tell()
