@@ -198,6 +198,22 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
+// TestStatesOfOtherDocuments: an answer about none of the documents whose states are to be written, or about more, is
+// told, and the states stay due.
+func TestStatesOfOtherDocuments(t *testing.T) {
+	for _, n := range []int{0, 3} {
+		r := reading()
+		out := &r.out
+		out.states = make([]State, 2)
+		if out.read(peer.DocsRead{Docs: make([]peer.DocRead, n)}); out.states != nil || !out.skipped {
+			t.Errorf("of %d documents: %+v", n, out)
+		}
+		if note := fmt.Sprint(r.w.out); !strings.Contains(note, "malformed_response") {
+			t.Errorf("of %d documents: %s", n, note)
+		}
+	}
+}
+
 // TestSearch: a change that the database knows is looked for no more, and one that it does not know is looked for a few
 // times more, as a node may lag behind, before the database counts as put back.
 func TestSearch(t *testing.T) {

@@ -122,7 +122,14 @@ func TestOrdersRepeated(t *testing.T) {
 			t.Error(obstacle)
 		}
 	}
-	reset := func(b *bench, w Work) { b.reset(w.JobID) }
+	reset := func(b *bench, w Work) {
+		if _, obstacle := b.reset(w.JobID); obstacle != "" {
+			t.Error(obstacle)
+		}
+	}
+	fails := func(b *bench, w Work) {
+		b.end(w, func(h Owned) error { return h.Fail(crash.Trouble, Turn{Place: w.Place}) })
+	}
 	completes := func(b *bench, w Work) {
 		b.end(w, func(h Owned) error { return h.Complete(crash, Turn{Place: w.Place}) })
 	}
@@ -135,6 +142,7 @@ func TestOrdersRepeated(t *testing.T) {
 		"resume":                       {pause, resume, pause},
 		"resume of one that completes": {pause, resume, completes},
 		"reset":                        {pause, reset, startsOver},
+		"reset of one that fails":      {pause, reset, fails},
 	} {
 		b := newBench(t)
 		b.put("r", simple, admin)
