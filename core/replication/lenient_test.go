@@ -117,6 +117,24 @@ func TestRetriesOfListed(t *testing.T) {
 	}
 }
 
+// TestNoRetries: with retries_per_request 0 nothing is asked again, but for a document that a lenient run would leave
+// out.
+func TestNoRetries(t *testing.T) {
+	for _, crashes := range []int{0, lenientAfter} {
+		for _, op := range []peer.Op{peer.CopyDoc{}, peer.WriteDocs{}} {
+			r, granted := New(Plan{Crashes: crashes}), 0
+			c := &call{op: op}
+			for granted < 10 && r.grantRetry(c, &peer.Failure{Kind: peer.Broken}) {
+				granted++
+			}
+			_, copies := op.(peer.CopyDoc)
+			if want := map[bool]int{true: 1}[copies && crashes > 0]; granted != want {
+				t.Errorf("%T after %d crashes: %d retries, want %d", op, crashes, granted, want)
+			}
+		}
+	}
+}
+
 // TestOversizedCopy: a document whose name does not fit into a request is left out.
 func TestOversizedCopy(t *testing.T) {
 	w := newWorld(t)
