@@ -69,7 +69,7 @@ func newEnding(t *testing.T, db store) *ending {
 	r.source, r.target = r.sandbox(), r.sandbox()
 	r.fill(5)
 	c := config.Default()
-	c.Node.StartupJitter, c.Node.StopTimeout = 0, 2*time.Second
+	c.Node.StartupJitter, c.Node.StopTimeout = 0, 10*time.Second
 	logger := slog.New(slog.NewTextHandler(r.log, nil))
 	svc, err := newService(t.Context(), db, c, "test", nil, logger)
 	if err != nil {

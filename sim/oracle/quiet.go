@@ -121,8 +121,10 @@ func (q *quiet) sends(f world.Sends) {
 		q.Fail("S20e", "%s holds %s to %s back for %s, which takes requests since %s",
 			f.Node.Name, f.Key.Method, f.Key.Endpoint, f.Held, h.free)
 	}
-	if closed := h.sure >= atMost && h.said < f.Asked && f.Held == 0; closed {
-		last := max(h.counted.Add(-burst), h.probed)
+	counted := h.counted.Add(-burst) // at the earliest
+	forgotten := f.Asked.Sub(counted) > remembered
+	if closed := h.sure >= atMost && h.said < f.Asked && f.Held == 0 && !forgotten; closed {
+		last := max(counted, h.probed)
 		if f.Asked.Sub(last) < longest {
 			q.Fail("S20c", "%s sends %s to %s %s after the one before, the last %d were answered 429",
 				f.Node.Name, f.Key.Method, f.Key.Endpoint, f.Asked.Sub(last), h.sure)

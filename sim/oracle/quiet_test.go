@@ -76,6 +76,8 @@ func TestClosed(t *testing.T) {
 		{"one in time after a burst", after(40, s, pass(25*s-80*us*1000), sends(0)), ""},
 		{"two in that time", after(40, s, pass(25*s), sends(0), pass(s), sends(0)), "S20c"},
 		{"one that was held back before", after(40, s, pass(s), sends(s)), ""},
+		{"two when the pause is forgotten", after(40, s, pass(51*s), sends(0), sends(0)), ""},
+		{"two before that", after(40, s, pass(49*s), sends(0), sends(0)), "S20c"},
 		{"one after 39", after(39, s, pass(s), sends(0)), ""},
 		{"one after answers of which one counts", after(40, 50*time.Millisecond, pass(s), sends(0)), ""},
 		{"one after the pause was forgotten", after(20, s, pass(46*s), after(20, s, pass(s), sends(0))), ""},
