@@ -96,8 +96,8 @@ func (cm *completeness) checkList(r *run, info replication.Info) {
 	}
 }
 
-// checkAtRest is S14g for runs that do nothing any more but wait for changes. One whose node asks the store for it does
-// more: it keeps refused documents in a list there, before it goes on behind them.
+// checkAtRest is S14g for runs that do nothing any more but wait for changes. One that waits for the store, or whose
+// node asks it for the run, does more: refused documents are kept in a list there, before it goes on behind them.
 func (cm *completeness) checkAtRest() {
 	asking := map[string]bool{} // jobs
 	for q := range cm.w.Asking() {
@@ -107,7 +107,7 @@ func (cm *completeness) checkAtRest() {
 	}
 	for _, r := range cm.runs {
 		info := r.Info()
-		if asking[r.JobID()] {
+		if asking[r.JobID()] || r.saving.store > 0 {
 			continue
 		}
 		for _, op := range r.InFlight() {
