@@ -161,6 +161,20 @@ func TestOrdersRepeated(t *testing.T) {
 	}
 }
 
+// TestPauseOfOneThatIsOver: a job that was over before it heard of a pause is told as over to those who pause it again.
+func TestPauseOfOneThatIsOver(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	w := b.accept()
+	b.pause(w.JobID)
+	b.complete(w)
+	b.now = b.now.Add(time.Second)
+	changed, obstacle := b.give(func(o Operator) (bool, error) { return o.Pause(w.JobID, "") })
+	if changed || !strings.HasPrefix(obstacle, "the job is over") {
+		t.Errorf("%v, %q", changed, obstacle)
+	}
+}
+
 // TestRetryOfWhatIsBarred: a pause or a hold that keeps the job from running is told.
 func TestRetryOfWhatIsBarred(t *testing.T) {
 	b := newBench(t)
