@@ -35,7 +35,8 @@ type feed struct {
 
 // note notes an answer.
 func (f *feed) note(op peer.Op, reply peer.Reply, now instant.Time) {
-	if _, reads := op.(peer.ReadChanges); reads || isWork(op) {
+	_, reads := op.(peer.ReadChanges)
+	if reads || isWork(op) {
 		f.worked = now
 	}
 	if isWork(op) {
@@ -43,6 +44,9 @@ func (f *feed) note(op peer.Op, reply peer.Reply, now instant.Time) {
 	}
 	changes, is := reply.Result.(peer.Changes)
 	if !is {
+		if reads {
+			f.answered = 0
+		}
 		return
 	}
 	if n := len(changes.Rows); n > 0 {

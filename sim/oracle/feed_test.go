@@ -26,6 +26,13 @@ func TestFeeds(t *testing.T) {
 		{"read late by a node that stood still", again(12*time.Second, func(r *rig) {
 			r.node(1).StandStill(time.Second)
 		}), ""},
+		{"read late after a failure in the same moment", func(r *rig) {
+			run := r.run(nil)
+			r.does(run, poll, peer.Changes{End: true})
+			r.fails(run, poll, &peer.Failure{Kind: peer.Status, Status: 429, RetryAfter: time.Minute})
+			r.pass(time.Minute)
+			r.does(run, poll, peer.Changes{End: true})
+		}, ""},
 		{"read late beside other work", func(r *rig) {
 			run := r.run(nil)
 			r.call(run, peer.CopyDoc{ID: "a"})
