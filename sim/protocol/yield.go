@@ -51,7 +51,8 @@ func (r *Run) moves(f *flight) {
 // run has got anywhere by it.
 func (r *Run) getsOn(op peer.Op, reply peer.Reply) {
 	f, t := &r.feed, &r.turn
-	_, saves := op.(peer.PutLocal)
+	put, saves := op.(peer.PutLocal)
+	saves = saves && put.Side == peer.Source // the second log; with the first alone there is no checkpoint yet
 	if r.phase != copying || reply.Failure == nil && (saves || getsOnBy(op)) {
 		t.gotOn = r.now
 	}
