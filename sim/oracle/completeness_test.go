@@ -82,3 +82,20 @@ func TestCompleteness(t *testing.T) {
 		{"altered", func(r *rig) { r.see(world.Altered{DB: r.db("s1", "a1"), What: "is another"}) }, "S15d"},
 	})
 }
+
+func TestCompletenessAtRest(t *testing.T) {
+	// rests has a run wait for changes at the end of all, behind what it tells.
+	rests := func(effects ...replication.Effect) func(*rig) {
+		return func(r *rig) {
+			end := r.edit(r.db("s1", "a1"), "a")
+			run := r.run(map[string]any{"continuous": true, "doc_ids": []string{"none"}})
+			r.does(run, read, ended(end), effects...)
+			r.call(run, poll)
+			r.atRest()
+		}
+	}
+	check(t, along(&completenessSubject, &feedSubject, &savingSubject), []case_{
+		{"behind the end", rests(), "S14g"},
+		{"waiting for the store", rests(replication.Refused{}), ""},
+	})
+}

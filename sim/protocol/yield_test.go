@@ -178,6 +178,17 @@ func TestYielding(t *testing.T) {
 			c.pass(time.Minute)
 			rests(c)
 		}, legal},
+		{"not once it may be stalled, with a log on the target alone", spec.Replication{}, func(c *talk) {
+			c.r.StallTimeout = time.Minute
+			c.begun(row(1, "a", "1-a"), row(2, "b", "1-b"))
+			c.copiesDoc("a", "1-a")
+			c.pass(50 * time.Second)
+			c.durable()
+			c.does(put(peer.Target, 1), peer.LocalWritten{Rev: "0-1"})
+			c.pass(10 * time.Second)
+			c.hears(replication.GiveWay{})
+			rests(c)
+		}, legal},
 		{"not before it may be stalled", spec.Replication{}, func(c *talk) {
 			c.r.StallTimeout = time.Minute
 			c.gets(asked(late, copies)(c), peer.Copied{Revs: []peer.CopiedRev{{Rev: "1-a"}}})
