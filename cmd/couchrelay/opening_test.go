@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -35,11 +34,8 @@ func newOpeningRig(t *testing.T, open <-chan struct{}, fails error) (r *rig, end
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.url = "http://" + listener.Addr().String() + "/"
+	listener, url := r.listen("http")
+	r.url = url
 	ctx, signal := context.WithCancel(context.Background())
 	r.stop, ended = signal, make(chan error, 1)
 	go func() {

@@ -93,19 +93,22 @@ func newKeyFile(t testing.TB) string {
 	return path
 }
 
-// start starts the service, again after stop.
-func (r *rig) start(c config.Config) {
-	logger := slog.New(slog.NewTextHandler(r.log, nil))
+// listen opens a port for a service, and returns the URL there.
+func (r *rig) listen(scheme string) (listener net.Listener, url string) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	entrance := doors{plain: listener}
+	return listener, scheme + "://" + listener.Addr().String() + "/"
+}
+
+// start starts the service, again after stop.
+func (r *rig) start(c config.Config) {
+	logger := slog.New(slog.NewTextHandler(r.log, nil))
+	entrance := doors{}
+	entrance.plain, r.url = r.listen("http")
 	if c.SSL.Enable {
-		if entrance.secure, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-			r.t.Fatal(err)
-		}
-		r.secureURL = "https://" + entrance.secure.Addr().String() + "/"
+		entrance.secure, r.secureURL = r.listen("https")
 	}
 	db := r.open()
 	c.KeyPrefix = r.keyPrefix
@@ -117,7 +120,6 @@ func (r *rig) start(c config.Config) {
 		r.t.Fatal(err)
 	}
 	svc.layers.path, r.svc = filepath.Join(r.t.TempDir(), "local.ini"), svc
-	r.url = "http://" + listener.Addr().String() + "/"
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

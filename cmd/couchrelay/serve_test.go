@@ -75,11 +75,8 @@ func newEnding(t *testing.T, db store) *ending {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.url = "http://" + listener.Addr().String() + "/"
+	listener, url := r.listen("http")
+	r.url = url
 	ctx, signal := context.WithCancel(t.Context())
 	e := &ending{rig: r, listener: listener, signal: signal, ended: make(chan error, 1)}
 	go func() { e.ended <- serve(ctx, signal, svc, doors{plain: listener}, logger, nil) }()
