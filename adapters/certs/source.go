@@ -41,7 +41,7 @@ func NewSource(profiles map[string]config.TLS, c clock.Clock, problem func(what 
 }
 
 // Configure replaces the profiles, by their names; that without a name is for all endpoints that name none. It reads
-// the files of those that are new or have other settings. An error changes nothing.
+// the files of profiles that are new or have other settings. If it returns an error, the profiles stay as they were.
 func (s *Source) Configure(profiles map[string]config.TLS) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

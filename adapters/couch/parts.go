@@ -150,7 +150,7 @@ func breaksHeader(att attachment) bool {
 // attachments in any order; they are then fetched one by one, since the target wants them in the order of the document.
 // A name that no attachment of the document has proves nothing. Neither does the expected name as CouchDB writes it,
 // without escaping quotes: read by the rules of MIME, it may be the name of another attachment. sent has the names of
-// those that follow.
+// the attachments whose bytes are in the answer.
 func isOfAnother(part *multipart.Part, att attachment, sent map[string]bool) bool {
 	said := part.Header.Get("Content-Disposition")
 	_, params, _ := mime.ParseMediaType(said)

@@ -187,7 +187,8 @@ func newTrust(c config.Config, t telling) (*certs.Source, error) {
 	})
 }
 
-// profilesOf are the ways to connect to endpoints, by the names of [tls NAME]; that of [replicator] has none.
+// profilesOf returns the settings of TLS for connections to endpoints by the NAME of [tls NAME]; those of [replicator]
+// have the empty name.
 func profilesOf(c config.Config) map[string]coreconfig.TLS {
 	profiles := map[string]coreconfig.TLS{"": c.TLS}
 	maps.Copy(profiles, c.Profiles)

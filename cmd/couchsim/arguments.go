@@ -9,9 +9,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// AfterApply is kong's. It refuses what is empty, no seeds, no jobs and no time: a script whose variable is not set
-// would play other worlds than it means, and find that nothing is wrong with these. And it refuses what would be
-// ignored.
+// AfterApply is kong's. It refuses empty values and zero seeds, jobs and times: a script whose variable is not set
+// would play other worlds than it means, and find that nothing is wrong with these. And it refuses arguments that would
+// be ignored.
 func (c *commands) AfterApply(ctx *kong.Context) error {
 	given := map[string]bool{}
 	err := arguments.Check(ctx, func(v *kong.Value) error {

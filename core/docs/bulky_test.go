@@ -108,8 +108,9 @@ func TestBulkyWrite(t *testing.T) {
 	}
 }
 
-// TestRefusedBesideOthers: what is refused as too large changes nothing of the document, to which other revisions are
-// added in the same batch: revisions that a new one, or the history of a known one, would have replaced stay leaves.
+// TestRefusedBesideOthers: an edit that is refused as too large changes nothing of its document, though the same batch
+// adds other revisions to that: revisions that a new one, or the history of a known one, would have replaced stay
+// leaves.
 func TestRefusedBesideOthers(t *testing.T) {
 	w := newWorld(t)
 	w.replicate(t, `{"_id":"a","_rev":"1-m"}`)

@@ -427,7 +427,7 @@ func (in *inward) applied(q Apply, got Applied) {
 	if q.Odd {
 		in.run.leave(q.Docs[0].ID)
 	}
-	in.docs = slices.Clone(in.docs[got.N:]) // which lets go of the memory of those that are applied
+	in.docs = slices.Clone(in.docs[got.N:]) // the old array would keep applied documents in memory
 	switch {
 	case len(in.docs) == 0:
 		in.since, in.stored, in.flush, in.run.job.Last, in.run.job.Goal = q.Since, q.Since, false, q.Last, q.Goal

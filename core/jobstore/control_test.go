@@ -161,7 +161,8 @@ func TestOrdersRepeated(t *testing.T) {
 	}
 }
 
-// TestPauseOfOneThatIsOver: a job that was over before it heard of a pause is told as over to those who pause it again.
+// TestPauseOfOneThatIsOver: to pause a job is an error once the job is over, also if it was paused shortly before its
+// end.
 func TestPauseOfOneThatIsOver(t *testing.T) {
 	b := newBench(t)
 	b.put("r", simple, admin)

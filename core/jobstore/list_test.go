@@ -437,7 +437,7 @@ func TestChangedSharesAreToldOnce(t *testing.T) {
 	}
 }
 
-// TestTotalOfSeveral: what is asked for by several things at once is not counted by the numbers of one of them.
+// TestTotalOfSeveral: jobs that several filters ask for together are not counted by the counter of one of them.
 func TestTotalOfSeveral(t *testing.T) {
 	b := newBench(t)
 	b.put("r", simple, admin)

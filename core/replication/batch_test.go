@@ -67,7 +67,7 @@ func TestSourceSeqIsTheFurthest(t *testing.T) {
 	}
 }
 
-// TestBehindAFilter: a run whose source leaves out all changes says that it has read them.
+// TestBehindAFilter: a run whose source filters out all changes tells the end of the feed as read.
 func TestBehindAFilter(t *testing.T) {
 	w := newWorld(t)
 	w.rows = func(peer.ReadChanges) peer.Changes { return peer.Changes{LastSeq: `"9-x"`, End: true} }

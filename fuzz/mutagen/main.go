@@ -4,9 +4,9 @@
 //
 //	go run ./fuzz/mutagen -sample 300 -seed 1
 //
-// The source is not touched: all mutants are compiled together as an overlay, and the environment chooses one;
-// those that cannot be are compiled alone. Suites that do not reach a mutant's place are not run; what they reach
-// is measured once, before the first mutant, and again when the source has changed. Results are kept in
+// The source is not touched: all mutants are compiled together as an overlay, and the environment chooses one; a
+// mutant outside of functions is compiled alone. Suites that do not reach a mutant's place are not run; what they
+// reach is measured once, before the first mutant, and again when the source has changed. Results are kept in
 // bin/mutagen, one JSON object on a line, and a second run goes on where the first ended. Survivors are there, too,
 // as patches. Those that are no bugs have their reason in exceptions.txt, and do not count.
 package main

@@ -69,7 +69,7 @@ func (f *finder) depend(a, b ast.Stmt) bool {
 		return true
 	}
 	calls := one.calls || other.calls
-	wide := calls || one.leaves || other.leaves // what is beside a field matters, too
+	wide := calls || one.leaves || other.leaves // then two fields of one variable may depend on each other
 	for place, changed := range one.places {
 		for at, also := range other.places {
 			if place.of == at.of && (wide || place.overlaps(at)) && (changed || also || !values && calls) {
@@ -103,7 +103,7 @@ func declares(s ast.Stmt) bool {
 type touch struct {
 	calls  bool
 	leaves bool           // the function or a loop, so that the other statement may not come
-	places map[place]bool // true for those that it changes
+	places map[place]bool // what it reads (false) and what it changes (true)
 }
 
 // place is a variable, or a field of one with the numbers that lead there, also through embedded fields.
