@@ -200,6 +200,8 @@ func (f *following) behind(one *world.Following, id string) *Violation {
 	s := f.shadows[job]
 	has := s != nil && s.header != nil
 	switch {
+	case one.Hides(id):
+		return nil
 	case wrote.Body == nil || wrote.Design:
 		if mirrored != nil || has {
 			return missed("L16", "document %s of %s is no replication, and the mirror has %v", id, one.URL, mirrored)

@@ -285,6 +285,18 @@ func (db *DB) Snapshot() Snapshot {
 	}
 }
 
+// Hidden are the documents that a backup has in changes up to since, and the database by now in later ones: a reader
+// who has come to since would see neither once the backup is put back.
+func (s Snapshot) Hidden(db *DB, since peer.Seq) (ids []string) {
+	n := min(int(db.Number(since)), len(db.changed)) // it may have been put back to an older backup meanwhile
+	for i, id := range s.changed[:min(n, len(s.changed))] {
+		if !slices.Contains(s.changed[i+1:], id) && slices.Contains(db.changed[n:], id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 // Restore puts the database back to a backup. Clients are not told; sequences from after the backup cover
 // less now. What was purged since the backup is purged again: feeds that were read meanwhile had not told of it.
 func (db *DB) Restore(s Snapshot) {

@@ -44,8 +44,12 @@ type Following struct {
 	// restored reports whether the database was put back to a backup. From then on its users write nothing as it
 	// was: a database that has a lost revision again counts as never put back.
 	restored bool
-	first    map[firstWrite]instant.Time
-	wrote    map[firstWrite]*FollowedDoc
+	// hidden are documents that a backup has, and that a reader of the feed does not find in it once it was put back,
+	// unless the database is then behind the change that has the number goal.
+	hidden []string
+	goal   int64
+	first  map[firstWrite]instant.Time
+	wrote  map[firstWrite]*FollowedDoc
 	// Forked are the documents that have, or had, more than one leaf.
 	Forked map[string]bool
 }

@@ -16,6 +16,7 @@ import (
 	"couchrelay/core/kv"
 	"couchrelay/core/peer"
 	"couchrelay/sim/decide"
+	"couchrelay/sim/peers"
 )
 
 // begin makes the mirrors, as the first node does that starts, and has users act.
@@ -187,6 +188,7 @@ func (f *followings) restore(one *Following) {
 			return
 		}
 		f.w.Engine.Logf(db.String(), "restored")
+		f.hide(one, backup)
 		db.Restore(backup)
 		one.server.Lags[one.Name] = map[string]*docs.Document{} // no copy has what is in no backup
 		db.Sync()
@@ -200,6 +202,26 @@ func (f *followings) restore(one *Following) {
 			one.Docs[id] = &is
 		}
 	})
+}
+
+// hide notes what a backup hides from a node that has read a part of the feed: a document in a change that the node
+// has passed, while the database has it in one that the node has not come to.
+func (f *followings) hide(one *Following, backup peers.Snapshot) {
+	views, err := follow.List(f.w.db.Present(), f.store)
+	if err != nil || !one.server.Numeric {
+		return // the store is damaged, or the sequences tell that a backup was put back
+	}
+	for _, v := range views {
+		if v.ID() == one.ID() {
+			one.hidden, one.goal = backup.Hidden(one.DB(), v.Since), one.DB().Number(v.Goal)
+		}
+	}
+}
+
+// Hides reports whether no client can know that a document is there. A database that is behind where it was when the
+// reading of its feed began would tell.
+func (f *Following) Hides(id string) bool {
+	return slices.Contains(f.hidden, id) && f.DB() != nil && f.DB().Number(f.DB().Last()) >= f.goal
 }
 
 // retry has an operator run the job of a document again.
