@@ -105,7 +105,8 @@ var subjects = []*subject{
 	&refusedSubject, &verdictSubject, &triedAgainSubject, &forsakenSubject,
 	&historySubject, &checkpointSubject, &savingSubject, &lookSubject, &feedSubject, &stallSubject,
 	&completenessSubject, &reportSubject, &quietSubject, &protocolSubject,
-	&queueSubject, &sequenceSubject, &databaseSubject, &followingSubject, &settlingSubject, &probingSubject,
+	&queueSubject, &checkedSubject,
+	&sequenceSubject, &databaseSubject, &followingSubject, &settlingSubject, &probingSubject,
 	&storySubject, &costSubject, &emptyingSubject,
 }
 

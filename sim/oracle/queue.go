@@ -1,7 +1,6 @@
 package oracle
 
 import (
-	"couchrelay/core/check/whole"
 	"couchrelay/core/jobs"
 	"couchrelay/sim/world"
 )
@@ -12,7 +11,6 @@ type queues struct{ *chronicle }
 var queueSubject = subject{
 	invariants: []Invariant{
 		{"S3g", "The indexes and counters of the queue and of accounts agree with the jobs that there are."},
-		{"S3j", "A check of the whole store finds nothing wrong with any row."},
 	},
 	begin: func(c *chronicle) {
 		q := &queues{c}
@@ -30,23 +28,6 @@ func (q *queues) audit() {
 		q.Fail("S3g", "the counters of accounts are wrong: %v", err)
 	}
 	q.checkCounts()
-	q.check()
-}
-
-// check has the checker of operators look at the store, which must find nothing.
-func (q *queues) check() {
-	c := whole.New(q.w.Root(), nil, true)
-	for done := false; !done; {
-		found, last, err := c.Step(q.w.Present())
-		if err != nil {
-			q.unreadable("the store, for a check", err)
-			return
-		}
-		for _, f := range found {
-			q.Fail("S3j", "a check finds that %s: %s", f.Key, f.What)
-		}
-		done = last
-	}
 }
 
 // checkCounts is the part of S3g that is cheap: the counters of the queue agree with the jobs by all commits.

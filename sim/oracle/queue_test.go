@@ -48,10 +48,6 @@ func TestQueue(t *testing.T) {
 			})
 			r.atRest()
 		}, "S3g"},
-		{"a row that is left over", func(r *rig) {
-			r.set(r.w.View().Store().Keys.Retry.Pack("job"), []byte("01234567"))
-			r.atRest()
-		}, "S3j"},
 	})
 }
 
