@@ -200,7 +200,7 @@ func (f *following) behind(one *world.Following, id string) *Violation {
 	s := f.shadows[job]
 	has := s != nil && s.header != nil
 	switch {
-	case one.Hides(id):
+	case one.Hides(id): // no client can know of it
 		return nil
 	case wrote.Body == nil || wrote.Design:
 		if mirrored != nil || has {

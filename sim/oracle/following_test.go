@@ -27,6 +27,18 @@ func TestFollowing(t *testing.T) {
 		{"no job", func(r *rig, f *world.Following) {
 			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
 		}, "", "L14"},
+		{"no job, of a document that a backup hides", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
+			world.HideFollowed(f, "d", 1)
+		}, "", ""},
+		{"no job, of a document of a backup that is behind", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
+			world.HideFollowed(f, "d", 9)
+		}, "", "L14"},
+		{"no job, of a document that a backup hid, and that was written since", func(r *rig, f *world.Following) {
+			world.HideFollowed(f, "d", 1)
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
+		}, "", "L14"},
 		{"its job", func(r *rig, f *world.Following) {
 			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
 			world.MirrorFollowed(r.w, f, "d", fmt.Sprintf(body, 1))

@@ -286,7 +286,7 @@ func (db *DB) Snapshot() Snapshot {
 }
 
 // Hidden are the documents that a backup has in changes up to since, and the database by now in later ones: a reader
-// who has come to since would see neither once the backup is put back.
+// that has read up to since finds neither change once the backup is put back.
 func (s Snapshot) Hidden(db *DB, since peer.Seq) (ids []string) {
 	n := min(int(db.Number(since)), len(db.changed)) // it may have been put back to an older backup meanwhile
 	for i, id := range s.changed[:min(n, len(s.changed))] {

@@ -141,7 +141,7 @@ func (f *followings) meet(one *Following, op peer.Op) {
 func (f *followings) remake(one *Following) {
 	f.w.Engine.Logf(one.DB().String(), "deleted")
 	one.server.Delete(one.Name)
-	one.restored = !one.server.TellsApart()
+	one.restored, one.hidden = !one.server.TellsApart(), nil
 	had := maps.Clone(one.Docs)
 	switch f.site.Int(3) {
 	case 1:
@@ -213,7 +213,8 @@ func (f *followings) hide(one *Following, backup peers.Snapshot) {
 	}
 	for _, v := range views {
 		if v.ID() == one.ID() {
-			one.hidden, one.goal = backup.Hidden(one.DB(), v.Since), one.DB().Number(v.Goal)
+			one.hidden = append(one.hidden, backup.Hidden(one.DB(), v.Since)...)
+			one.goal = one.DB().Number(v.Goal)
 		}
 	}
 }
@@ -222,6 +223,11 @@ func (f *followings) hide(one *Following, backup peers.Snapshot) {
 // reading of its feed began would tell.
 func (f *Following) Hides(id string) bool {
 	return slices.Contains(f.hidden, id) && f.DB() != nil && f.DB().Number(f.DB().Last()) >= f.goal
+}
+
+// show notes that a document has a new change, which the feed brings.
+func (f *Following) show(id string) {
+	f.hidden = slices.DeleteFunc(f.hidden, func(hidden string) bool { return hidden == id })
 }
 
 // retry has an operator run the job of a document again.
@@ -289,6 +295,7 @@ func (f *followings) write(one *Following, d *FollowedDoc, e docs.Edit) {
 	if written.Err != nil {
 		return
 	}
+	one.show(id)
 	is, write := *d, firstWrite{id, written.Rev}
 	if _, known := one.first[write]; !known {
 		one.first[write] = f.w.Engine.Now()

@@ -40,6 +40,10 @@ func CompleteFollowed(w *World, f *Following, id string) {
 	w.follows.runElsewhere(f, f.DB().Latest(id), "completed", 1)
 }
 
+// HideFollowed notes a document as one that a backup hides from the feed, unless the database is behind the change that
+// has the number goal.
+func HideFollowed(f *Following, id string, goal int64) { f.hidden, f.goal = []string{id}, goal }
+
 // RemakeFollowed deletes a followed database and makes it again.
 func RemakeFollowed(w *World, f *Following) {
 	f.server.Delete(f.Name)
