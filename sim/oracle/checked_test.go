@@ -3,6 +3,7 @@ package oracle
 import (
 	"testing"
 
+	store "couchrelay/core/check"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 )
@@ -31,4 +32,23 @@ func TestChecked(t *testing.T) {
 		{"damage that nobody sees", damage(), "S3k"},
 		{"damage to what may be so", damage(""), ""},
 	})
+}
+
+func TestTells(t *testing.T) {
+	for _, c := range []struct {
+		key, about string
+		want       bool
+	}{
+		{"spec/a|doc/0", "spec/a|doc/0", true},
+		{"spec/a|doc/0", "jobs/replication/job/a|doc", true},
+		{"spec/a|doc/0", "spec/a|other/0", false},
+		{"jobs/replication/count/ready/3", "jobs/replication/count/ready", true},
+		{"jobs/replication/ready/0/a|doc", "jobs/replication/ready/0/a|other", false},
+		{"docs/0/db", "docs/1/instance/0", true},
+		{"docs/0/db", "usage/other/0", false},
+	} {
+		if got := tells(store.Finding{Key: c.about}, c.key); got != c.want {
+			t.Errorf("a finding about %s tells of %s: %v", c.about, c.key, got)
+		}
+	}
 }
