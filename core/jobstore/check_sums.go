@@ -164,14 +164,17 @@ func (c *checking) tally(p *check.Page, key, value []byte) {
 		prefix := rows.Pack(instance)
 		at = kv.PrefixRange(prefix[:len(prefix)-1])
 	}
-	if p.Has(c.k.Dropped.Pack(instance)) || len(p.Range(at, 1)) > 0 {
+	dropped := p.Has(c.k.Dropped.Pack(instance))
+	if len(p.Range(at, 1)) > 0 {
 		return
 	}
 	got := kv.Counter(value)
 	p.Later(func() {
 		want := c.missing[string(key)]
 		delete(c.missing, string(key))
-		c.reindexed(p, key, got, want)
+		if want != 0 || !dropped { // a sweep removes what is left of the others
+			c.reindexed(p, key, got, want)
+		}
 	})
 }
 

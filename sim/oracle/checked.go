@@ -176,6 +176,8 @@ var damageKinds = []damageKind{
 		// As in a store that is new.
 		"usage/", "virtual", "floor", "tail/", "order", "shares/", "swept/", "repairs",
 		"jobs/replication/incarnation", "jobs/follow/incarnation",
+		// All jobs for which these are there may be gone.
+		"dropped/", "lifted/", "hold/",
 		// The next run of the job claims again, refused documents are tried some day without the order, and what a
 		// document of the mirror was made of is read anew.
 		"claim/", "retry/", "follow/",
