@@ -182,7 +182,7 @@ func (v *overviews) checkAccounts(page int) {
 	}
 }
 
-// checkCount is S41e.
+// checkCount is S41e. Without an index the count ends early, with more to come, behind jobs that do not match.
 func (v *overviews) checkCount(read jobstore.Lists, limit int) {
 	f := jobstore.Filter{States: []jobstore.State{jobstore.Pending, jobstore.Crashing}}
 	n := span{}
@@ -192,8 +192,8 @@ func (v *overviews) checkCount(read jobstore.Lists, limit int) {
 		}
 	})
 	told, more, err := read.Count(f, limit)
-	if err != nil || told > limit || !more && !n.has(int64(told)) || int64(told) > n.most ||
-		int64(told) < min(n.least, int64(limit)) {
+	fewer := int64(told) < min(n.least, int64(limit)) && !(more && v.indexing())
+	if err != nil || told > limit || !more && !n.has(int64(told)) || int64(told) > n.most || fewer {
 		v.Fail("S41e", "of %d jobs that match %d are told up to %d, more %v: %v", n.least, told, limit, more, err)
 	}
 }

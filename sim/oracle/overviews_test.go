@@ -1,8 +1,10 @@
 package oracle
 
 import (
+	"fmt"
 	"testing"
 
+	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/sim/world"
@@ -43,6 +45,22 @@ func TestOverviews(t *testing.T) {
 			}
 			r.see(world.Ticked{})
 		}, ""},
+		{"a job that matches behind many that do not, in a store that has no index yet", func(r *rig) {
+			for i := range 300 { // more than a transaction looks at
+				h := jobs.Job{ID: fmt.Sprintf("!%03d", i), State: jobs.Finished}
+				r.store(nil, h, jobstore.Record{State: jobstore.Completed})
+			}
+			r.request(nil)
+			r.set(r.w.View().Store().Keys.Reindex, nil)
+			r.atRest()
+		}, ""},
+		{"a job that is not told of in a store that has no index yet", func(r *rig) {
+			s := r.o.shadows[r.request(nil)]
+			r.remove(s.header.ID)
+			r.know(s.header.ID, s)
+			r.set(r.w.View().Store().Keys.Reindex, nil)
+			r.atRest()
+		}, "S41e"},
 		{"an account that is not told", func(r *rig) {
 			r.request(nil)
 			change(r, func(tx kv.Tx, k jobstore.Keys) { tx.ClearRange(k.Count.Range()) })
