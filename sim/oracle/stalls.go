@@ -40,7 +40,7 @@ var stallSubject = subject{
 type stall struct {
 	timeout time.Duration // by the settings when the run began; 0 for ever
 	gotOn   instant.Time  // it heard of changes or documents, or had a reason to wait
-	may     instant.Time  // it may have got on: by a checkpoint, or what the target lacks
+	may     instant.Time  // it may have got on: by a checkpoint, or what the target lacks; or a server asks it to wait
 	goal    peer.Seq      // where its source was by the answer to the run's request to open it
 	left    int64         // changes to come, as the last whole answer of the feed told, less the rows since
 }
@@ -58,9 +58,9 @@ func (st *stalls) note(a reply) {
 	}
 	switch got := a.Result.(type) {
 	case peer.LocalWritten, peer.Diff:
-		a.stall.may = now
+		a.stall.may = max(a.stall.may, now)
 	case peer.Changes:
-		a.stall.may, a.stall.left = now, a.stall.left-int64(len(got.Rows))
+		a.stall.may, a.stall.left = max(a.stall.may, now), a.stall.left-int64(len(got.Rows))
 		if got.End {
 			a.stall.left = got.Pending
 		}
@@ -70,7 +70,7 @@ func (st *stalls) note(a reply) {
 		}
 	}
 	if slower {
-		a.stall.may = now
+		a.stall.may = max(a.stall.may, now.Add(min(a.Failure.RetryAfter, maxPause)))
 	}
 }
 

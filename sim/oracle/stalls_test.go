@@ -52,6 +52,7 @@ func TestStalls(t *testing.T) {
 	}
 	nothing := func(*rig, *world.Run) {}
 	long := timeout + stallSlack + time.Second
+	later := &peer.Failure{Kind: peer.Status, Status: 429, RetryAfter: time.Minute}
 	check(t, along(&feedSubject, &backlogSubject, &stallSubject), []case_{
 		{"stalled", after(nothing), ""},
 		{"stalled after rows", after(func(r *rig, run *world.Run) {
@@ -156,6 +157,13 @@ func TestStalls(t *testing.T) {
 		{"silent while a document is copied", silent(nil, long, func(r *rig, run *world.Run) {
 			r.call(run, peer.CopyDoc{})
 		}), ""},
+		{"silent while a look waits as its source asks", silent(nil, long, func(r *rig, run *world.Run) {
+			r.fails(run, peer.Open{}, later)
+			r.does(run, peer.PutLocal{}, peer.LocalWritten{})
+		}), ""},
+		{"silent for long after that", silent(nil, later.RetryAfter+long, func(r *rig, run *world.Run) {
+			r.fails(run, peer.Open{}, later)
+		}), "S36c"},
 		{"silent at the end", silent(nil, long, func(r *rig, run *world.Run) {
 			r.does(run, peer.ReadChanges{}, ended("7"))
 			r.call(run, peer.ReadChanges{Since: "7", Wait: true})
