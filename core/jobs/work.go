@@ -250,14 +250,20 @@ func (k Keys) priorities(rows []kv.KeyValue) [][]byte {
 // acceptedBefore reads the jobs of an accept that turns out to have committed, in the order in which the
 // accept itself would have returned them.
 func (q *Queue) acceptedBefore(tx kv.Tx, owned []kv.KeyValue) ([]*Job, error) {
-	list := make([]*Job, 0, len(owned))
-	for _, row := range owned {
-		lock, id, err := q.Keys.scanOwned(row.Key)
-		if err != nil {
+	ids, locks := make([]string, len(owned)), make([]Lock, len(owned))
+	for i, row := range owned {
+		var err error
+		if locks[i], ids[i], err = q.Keys.scanOwned(row.Key); err != nil {
 			return nil, err
 		}
+	}
+	list := make([]*Job, 0, len(owned))
+	for i, id := range ids {
+		if i%atOnce == 0 {
+			q.Keys.prefetch(tx, ids[i:], q.Along)
+		}
 		j, err := q.Get(tx, id)
-		if err == nil && (j == nil || j.Lock != lock) {
+		if err == nil && (j == nil || j.Lock != locks[i]) {
 			err = corruptf("owned row of job %q contradicts its header", id)
 		}
 		if err != nil {

@@ -11,8 +11,46 @@ import (
 
 // expireTransient removes up to limit finished jobs of requests whose time to be kept is over, or so far away that
 // only a clock which was ahead can have given it (wrongClock). It returns how many rows of the index it looked at. A
-// row that fits no job, which only a damaged store has, goes alone.
+// row that fits no job, which only a damaged store has, goes alone. All records take one round trip, and all claims.
 func (s *Store) expireTransient(tx kv.Tx, now instant.Time, limit int, without ...string) (looked int, err error) {
+	list, err := overdue(s, tx, now, limit, without)
+	if err != nil {
+		return 0, err
+	}
+	records, claims := foreseen{s: s}, foreseen{s: s}
+	for _, e := range list {
+		records.job(e.jobID, false)
+	}
+	tx.Prefetch(nil, records.ranges)
+	var over []string
+	for _, e := range list {
+		tx.Clear(s.Keys.Expire.Pack(int64(e.at), e.jobID))
+		rec, err := s.Record(tx, e.jobID)
+		if err != nil {
+			return 0, jobs.OfJob(e.jobID, err)
+		}
+		if rec != nil && rec.Expires == e.at {
+			over = append(over, e.jobID)
+			claims.claim(rec.RepID)
+		}
+	}
+	tx.Prefetch(claims.keys, nil)
+	for _, jobID := range over {
+		if err := s.remove(tx, jobID); err != nil {
+			return 0, jobs.OfJob(jobID, err)
+		}
+	}
+	return len(list), nil
+}
+
+// expiry is a row of the index of finished jobs of requests.
+type expiry struct {
+	at    instant.Time
+	jobID string
+}
+
+// overdue reads up to limit rows for expireTransient, and none of the jobs in without.
+func overdue(s *Store, tx kv.Tx, now instant.Time, limit int, without []string) (list []expiry, err error) {
 	due, ahead := s.Keys.Expire.Range(), s.Keys.Expire.Range()
 	due.End = s.Keys.Expire.Pack(int64(now) + 1)
 	ahead.Begin = s.Keys.Expire.Pack(int64(now.Add(s.Config.TransientMaxAge).Add(wrongClock)))
@@ -22,7 +60,7 @@ func (s *Store) expireTransient(tx kv.Tx, now instant.Time, limit int, without .
 		if most := limit + len(without) - len(rows); most > 0 {
 			some, err := tx.GetRange(in, kv.RangeOptions{Limit: most})
 			if err != nil {
-				return 0, err
+				return nil, err
 			}
 			rows = append(rows, some...)
 		}
@@ -31,22 +69,13 @@ func (s *Store) expireTransient(tx kv.Tx, now instant.Time, limit int, without .
 		var at int64
 		var jobID string
 		if err := s.Keys.Expire.Scan(row.Key, &at, &jobID); err != nil {
-			return 0, err
+			return nil, err
 		}
-		if slices.Contains(without, jobID) {
-			continue
-		}
-		looked++
-		tx.Clear(row.Key)
-		rec, err := s.Record(tx, jobID)
-		if err == nil && rec != nil && rec.Expires == instant.Time(at) {
-			err = s.remove(tx, jobID)
-		}
-		if err != nil {
-			return 0, jobs.OfJob(jobID, err)
+		if !slices.Contains(without, jobID) {
+			list = append(list, expiry{instant.Time(at), jobID})
 		}
 	}
-	return looked, nil
+	return list, nil
 }
 
 // uploadAge is how long an attachment's upload may make no progress before it counts as abandoned.

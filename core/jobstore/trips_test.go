@@ -9,6 +9,7 @@ import (
 
 	"couchrelay/core/docs"
 	"couchrelay/core/docs/revtree"
+	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/schedule"
@@ -203,5 +204,61 @@ func TestRoundTrips(t *testing.T) {
 			}
 			tx.Cancel()
 		}
+	}
+}
+
+// TestRoundTripsOfSweep: many requests that are over for long are removed in as many round trips as one.
+func TestRoundTripsOfSweep(t *testing.T) {
+	trips := func(n int) int {
+		b := newBench(t)
+		for i := range n {
+			b.replicate(fmt.Sprint("user", i))
+			w := b.accept()
+			if err := b.claim(w, fmt.Sprint("claimed", i)); err != nil {
+				t.Fatal(err)
+			}
+			b.complete(w)
+		}
+		r := &travelling{}
+		b.do1(func(tx kv.Tx) error {
+			r.Reader = tx
+			done, err := b.s.Sweep(travellingTx{tx, r}, b.now.Add(b.s.Config.TransientMaxAge), n+1, 1)
+			if !done {
+				t.Error("there is more to sweep")
+			}
+			return err
+		})
+		return r.trips
+	}
+	if few, many := trips(2), trips(20); many > few {
+		t.Errorf("20 jobs take %d round trips, and 2 take %d", many, few)
+	}
+}
+
+// TestRoundTripsOfRepeatedAccept: an accept that turns out to have committed reads all of its jobs in as many round
+// trips as one.
+func TestRoundTripsOfRepeatedAccept(t *testing.T) {
+	trips := func(n int) int {
+		b := newBench(t)
+		for i := range n {
+			b.replicate(fmt.Sprint("user", i))
+		}
+		accept := func(tx kv.Tx) error {
+			taken, err := b.s.Accept(tx, "w", "n1", jobs.Demand{Batch: 7, Max: n}, b.now)
+			if len(taken.Work) != n {
+				t.Errorf("%d of %d jobs are taken", len(taken.Work), n)
+			}
+			return err
+		}
+		b.do1(accept)
+		r := &travelling{}
+		b.do1(func(tx kv.Tx) error {
+			r.Reader = tx
+			return accept(travellingTx{tx, r})
+		})
+		return r.trips
+	}
+	if few, many := trips(2), trips(20); many > few {
+		t.Errorf("20 jobs take %d round trips, and 2 take %d", many, few)
 	}
 }

@@ -52,7 +52,7 @@ func (t *transaction) send(c *ryw.Commit) error {
 	if err != nil {
 		return err
 	}
-	l := &landing{t: t.number, readVersion: t.version, commit: c, sameBatch: out.SameBatch}
+	l := &landing{t: t.number, readVersion: t.version, trips: t.trips.n, commit: c, sameBatch: out.SameBatch}
 	switch out.Fault {
 	case NoFault, SlowCommit, UnknownLanded:
 		return t.land(l, out)
@@ -94,6 +94,7 @@ func (t *transaction) land(l *landing, out Outcome) error {
 type landing struct {
 	t           uint64
 	readVersion int64 // 0 when nothing was read
+	trips       int
 	commit      *ryw.Commit
 	sameBatch   bool
 
@@ -126,8 +127,10 @@ func (db *Database) tryLand(l *landing) {
 	db.log.Forget(now - window)
 	db.data.prune(now - window)
 	if db.onCommit != nil {
-		mutations := l.commit.Mutations
-		db.onCommit(Landing{Tx: l.t, Version: l.version, Stamp: l.stamp, Mutations: mutations, Read: l.readVersion})
+		db.onCommit(Landing{
+			Tx: l.t, Version: l.version, Stamp: l.stamp, Mutations: l.commit.Mutations,
+			Read: l.readVersion, Trips: l.trips,
+		})
 	}
 }
 

@@ -61,6 +61,9 @@ type Landing struct {
 	Stamp     [10]byte
 	Mutations []ryw.Mutation // as applied; not to be changed
 	Read      int64          // the version that the transaction read, 0 if it read nothing
+	// Trips is how many round trips the reads of a client took that asks for nothing twice, and for all at once that
+	// the transaction prefetched.
+	Trips int
 }
 
 // Stats counts what the store did.

@@ -215,3 +215,41 @@ func BenchmarkTransaction(b *testing.B) {
 		tx.Cancel()
 	}
 }
+
+// TestTrips: a commit tells of the round trips of a client that asks for nothing twice.
+func TestTrips(t *testing.T) {
+	a, b, c := []byte("a"), []byte("b"), []byte("c")
+	ac := kv.Range{Begin: a, End: c}
+	for name, of := range map[string]struct {
+		read func(kv.Tx)
+		most int
+	}{
+		"nothing":             {func(kv.Tx) {}, 0},
+		"one after the other": {func(tx kv.Tx) { tx.Get(a); tx.Get(b) }, 2},
+		"at once":             {func(tx kv.Tx) { tx.GetAll([][]byte{a, b}) }, 1},
+		"twice":               {func(tx kv.Tx) { tx.Get(a); tx.Snapshot().Get(a) }, 1},
+		"of a range":          {func(tx kv.Tx) { tx.GetRange(ac, kv.RangeOptions{}); tx.Get(b) }, 1},
+		"beside a range":      {func(tx kv.Tx) { tx.GetRange(ac, kv.RangeOptions{}); tx.Get(c) }, 2},
+		"prefetched":          {func(tx kv.Tx) { tx.Prefetch([][]byte{a, c}, nil); tx.Get(a); tx.Get(c) }, 1},
+		"prefetched apart": {func(tx kv.Tx) {
+			tx.Snapshot().Prefetch(nil, []kv.Range{ac})
+			tx.Prefetch([][]byte{b, c}, nil)
+			tx.Get(a)
+		}, 2},
+	} {
+		trips := -1
+		db := New(OnCommit(func(l Landing) { trips = l.Trips }))
+		attempts := 0
+		kv.Do(t.Context(), db, func(tx kv.Tx) error {
+			of.read(tx)
+			tx.Set([]byte("written"), nil)
+			if attempts++; attempts == 1 {
+				return kv.NewError(kv.NotCommitted)
+			}
+			return nil
+		})
+		if trips != of.most {
+			t.Errorf("%s: %d round trips, not %d", name, trips, of.most)
+		}
+	}
+}

@@ -159,8 +159,6 @@ func (s *snapshot) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error
 	return (*transaction)(s).gotRange(s.Buffer.Snapshot(), r, o)
 }
 
-func (s *snapshot) Prefetch([][]byte, []kv.Range) {}
-
 func (t *transaction) got(r kv.Reader, key []byte) ([]byte, error) {
 	value, err := r.Get(key)
 	if t.sound(err) {

@@ -23,6 +23,7 @@ type transaction struct {
 	watches []*watch // those that take effect with the commit
 	ended   error    // why there are no further attempts; nil while there may be
 	misread misread
+	trips   trips
 }
 
 // op asks the world about an operation and sits out outages.
@@ -129,6 +130,7 @@ func (s *source) KnownVersion() int64 { return s.version }
 
 // Values is ryw.Source's.
 func (s *source) Values(keys, values [][]byte) error {
+	s.trips.take(keys)
 	return (*transaction)(s).read(keys[0], func(db *Database, version int64) {
 		for i, key := range keys {
 			values[i] = db.data.get(key, version)
@@ -139,6 +141,7 @@ func (s *source) Values(keys, values [][]byte) error {
 
 // Scan is ryw.Source's.
 func (s *source) Scan(r kv.Range, reverse bool, yield func(key, value []byte) bool) error {
+	s.trips.take(nil, r)
 	return (*transaction)(s).read(r.Begin, func(db *Database, version int64) {
 		db.data.scan(r, version, reverse, func(key, value []byte) bool {
 			db.stats.BytesRead += uint64(len(key) + len(value))
@@ -202,7 +205,7 @@ func (t *transaction) OnError(err error) error {
 	t.dropWatches()
 	t.Reset()
 	t.attempt++
-	t.version, t.refused, t.stamp, t.misread = 0, nil, nil, misread{}
+	t.version, t.refused, t.stamp, t.misread, t.trips = 0, nil, nil, misread{}, trips{}
 	return nil
 }
 

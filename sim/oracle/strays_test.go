@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"couchrelay/core/kv"
+	"couchrelay/core/kv/ryw"
 	"couchrelay/core/node"
 	"couchrelay/sim/world"
 )
@@ -51,6 +52,17 @@ func TestTransactions(t *testing.T) {
 			r.see(world.AskFailed{Node: r.node(1), Request: node.Promote{}, Err: kv.NewError(c)})
 		}
 	}
+	takes := func(q node.Request, trips int, rights ...string) func(*rig) {
+		return func(r *rig) {
+			var l world.Landed
+			l.Request, l.Trips = q, trips
+			for _, id := range rights {
+				key := r.o.w.Store().Keys.Claim.Pack(id)
+				l.Mutations = append(l.Mutations, ryw.Mutation{Kind: ryw.Set, Key: key})
+			}
+			r.see(l, world.Stepped{})
+		}
+	}
 	check(t, &transactionSubject, []case_{
 		{"repeated without effect", func(r *rig) { r.see(world.Repeated{Request: node.Promote{}}) }, ""},
 		{"repeated with effect", func(r *rig) {
@@ -59,5 +71,11 @@ func TestTransactions(t *testing.T) {
 		{"too large", fails(kv.TransactionTooLarge), "S17d"},
 		{"a conflict", fails(kv.NotCommitted), "S17d"},
 		{"no answer in time", fails(kv.TransactionTimedOut), ""},
+		{"as many round trips as may be", takes(node.Promote{}, 8), ""},
+		{"a round trip more", takes(node.Promote{}, 9), "S17g"},
+		{"more for rights that it hands over", takes(node.Promote{}, 14, "a", "b"), ""},
+		{"too many for them", takes(node.Promote{}, 15, "a", "b"), "S17g"},
+		{"a user who writes", takes(nil, 17), ""},
+		{"a user who reads row by row", takes(nil, 18), "S17g"},
 	})
 }

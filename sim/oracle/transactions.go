@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"couchrelay/core/kv"
+	"couchrelay/core/node"
 	"couchrelay/sim/world"
 )
 
@@ -13,11 +14,13 @@ var transactionSubject = subject{
 		{"S17c", "A request that is carried out once more right after its commit changes nothing."},
 		{"S17d", "No transaction of a node is too large for the store, or ends with an error that another " +
 			"attempt gets over."},
+		{"S17g", "The reads of a transaction take few round trips, however many jobs or documents it is about."},
 	},
 	begin: func(c *chronicle) {
 		t := &transactions{c}
 		c.on.askFailed.add(t.checkError)
 		c.on.repeated.add(t.checkRepeated)
+		c.on.landed.add(t.checkTrips)
 	},
 }
 
@@ -38,5 +41,48 @@ func (t *transactions) checkError(f world.AskFailed) {
 		kv.NotCommitted, kv.TransactionTooOld, kv.FutureVersion, kv.ProcessBehind, kv.DatabaseLocked,
 		kv.TagThrottled, kv.CommitUnknownResult:
 		t.Fail("S17d", "%s: %v", f.Request, f.Err)
+	}
+}
+
+// mostTrips is how many round trips a request may take, and how many more for each replication whose right it hands
+// over, which it does one by one. They are what the slowest of many worlds took: one that reads row by row, or does not
+// prefetch what it could, takes more.
+func mostTrips(q node.Request) (most, handover int) {
+	switch q.(type) {
+	case node.Charge, node.Join, node.Record, node.Tune:
+		return 1, 0
+	case node.Beat, node.EndRound, node.Retire, node.StoreRefused:
+		return 2, 0
+	case node.Claim:
+		return 3, 1
+	case node.Requeue, node.Crash:
+		return 4, 3
+	case node.Expire:
+		return 5, 0
+	case node.Accept:
+		return 6, 0
+	case node.StandBy:
+		return 6, 3
+	case node.Complete, node.Fail:
+		return 10, 4
+	case node.Promote:
+		return 8, 3
+	case node.Sweep:
+		return 20, 4
+	}
+	return 17, 3 // of users, whose writes have documents that are validated
+}
+
+// checkTrips is S17g.
+func (t *transactions) checkTrips(l landing) {
+	rights, keys := 0, t.w.Store().Keys
+	for _, m := range l.Mutations {
+		if keys.Claim.Contains(m.Key) || keys.Lifted.Contains(m.Key) {
+			rights++
+		}
+	}
+	if most, handover := mostTrips(l.Request); l.Trips > most+handover*rights {
+		t.Fail("S17g", "%T took %d round trips, for %d jobs and %d rows of rights",
+			l.Request, l.Trips, len(l.jobs), rights)
 	}
 }
