@@ -1,6 +1,7 @@
 package follow_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -87,6 +88,14 @@ func TestTrustIsWithdrawn(t *testing.T) {
 	w.settle(10 * time.Second)
 	w.expect("named", jobstore.Failed, "failed")
 	w.expect("d", jobstore.Pending, "")
+	_, id := w.job("named")
+	w.do(func(tx kv.Tx) error {
+		_, err := jobstore.Operator{Store: w.relay, Tx: tx, By: "root", Now: w.now}.Retry(id, "")
+		if obstacle, is := errors.AsType[jobstore.Obstacle](err); !is || !strings.Contains(string(obstacle), "secret") {
+			t.Errorf("an order of an admin for it: %v", err)
+		}
+		return nil
+	})
 	w.do(func(tx kv.Tx) error {
 		db, err := w.relay.Docs.Open(tx, mirror)
 		if err != nil {

@@ -116,6 +116,10 @@ func TestWhatIsNotWritten(t *testing.T) {
 	if len(r.out.edits) != 1 || r.out.edits[0].ID != "there" || len(r.out.written) != 0 || !r.out.skipped {
 		t.Errorf("edits %+v, written %+v, skipped %v", r.out.edits, r.out.written, r.out.skipped)
 	}
+	large := outward{run: r, states: []State{{ID: "large", Rev: "1-a"}}}
+	if large.read(peer.DocsRead{Docs: []peer.DocRead{{ID: "large", Rev: "1-a", TooLarge: true}}}); !large.skipped {
+		t.Error("a document that is too large is not tried again")
+	}
 	if len(r.out.states) != 1 || r.out.states[0].ID != "next" || r.out.alone {
 		t.Errorf("to be read are %+v; one by one: %v", r.out.states, r.out.alone)
 	}

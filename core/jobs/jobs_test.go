@@ -322,37 +322,6 @@ func TestWatches(t *testing.T) {
 	}
 }
 
-// TestAuditFinds proves that the audit can fail.
-func TestAuditFinds(t *testing.T) {
-	for name, damage := range map[string]func(*Queue, kv.Tx){
-		"index row gone":   func(q *Queue, tx kv.Tx) { tx.ClearRange(q.Keys.Ready.Range()) },
-		"stray index row":  func(q *Queue, tx kv.Tx) { tx.Set(q.Keys.Waiting.Pack(int64(5), "x"), nil) },
-		"counter off":      func(q *Queue, tx kv.Tx) { tx.Add(q.Keys.Count.Pack("ready"), 1) },
-		"counter missing":  func(q *Queue, tx kv.Tx) { tx.ClearRange(q.Keys.Count.Range()) },
-		"header gone":      func(q *Queue, tx kv.Tx) { tx.Clear(q.Keys.Job.Pack("a")) },
-		"header malformed": func(q *Queue, tx kv.Tx) { tx.Set(q.Keys.Job.Pack("a"), []byte("junk")) },
-		"unknown state": func(q *Queue, tx kv.Tx) {
-			tx.Set(q.Keys.Job.Pack("b"), encodeHeader(&Job{ID: "b", State: Finished + 1}))
-		},
-		"no state": func(q *Queue, tx kv.Tx) { tx.Set(q.Keys.Job.Pack("b"), encodeHeader(&Job{ID: "b"})) },
-		"pending with a lock": func(q *Queue, tx kv.Tx) {
-			tx.Set(q.Keys.Job.Pack("b"), encodeHeader(&Job{ID: "b", State: Pending, Lock: Lock{"w", 1}}))
-		},
-		"lease gone": func(q *Queue, tx kv.Tx) { tx.ClearRange(q.Keys.Worker.Range()) },
-	} {
-		db, q := newQueue(t)
-		register(t, db, q, "w")
-		add(t, db, q, "a", "b")
-		must(t, db, accept(q, "w", 1, 1))
-		audit := func(tx kv.Tx) (struct{}, error) { return struct{}{}, q.Audit(tx) }
-		must(t, db, audit)
-		must(t, db, func(tx kv.Tx) (struct{}, error) { damage(q, tx); return struct{}{}, nil })
-		if _, err := kv.Run(context.Background(), db, audit); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 // TestJobAsText: a job is printed with all that is special about it.
 func TestJobAsText(t *testing.T) {
 	held := Lock{"w", 7}

@@ -12,8 +12,10 @@ import (
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
+	"couchrelay/core/repid"
 	"couchrelay/core/replication"
 	"couchrelay/core/schedule"
+	"couchrelay/core/spec"
 	"couchrelay/sim/fakefdb"
 )
 
@@ -410,6 +412,44 @@ func TestFinishedByAClockAhead(t *testing.T) {
 		b.do1(func(tx kv.Tx) error { _, err := b.s.Sweep(tx, b.now, 9, 9); return err })
 		if n := get(b, func(tx kv.Tx) (jobs.Counts, error) { return b.s.Jobs.Counts(tx) }).Finished; n != left {
 			t.Errorf("after %d days %d are left, want %d", days, n, left)
+		}
+	}
+}
+
+// TestOperatorCancelsRequest: an operator who cancels a request is told that there was one, once.
+func TestOperatorCancelsRequest(t *testing.T) {
+	b := newBench(t)
+	id := b.replicate("joe")
+	for _, want := range []bool{true, false} {
+		var changed bool
+		b.do1(func(tx kv.Tx) (err error) { changed, err = b.by(tx).Cancel(id); return err })
+		if changed != want {
+			t.Errorf("changed %v, want %v", changed, want)
+		}
+		b.wantState(id, "absent")
+	}
+}
+
+// TestRequestForWhatADocumentDoes: a request for the replication of a document's job is refused at once, unless its id
+// depends on the code of a filter function, which only a run can read.
+func TestRequestForWhatADocumentDoes(t *testing.T) {
+	for filter, refused := range map[string]bool{
+		``: true, `,"doc_ids":["x"]`: true, `,"selector":{"a":1}`: true, `,"filter":"d/f"`: false,
+	} {
+		b := newBench(t)
+		body := `{"source":"http://h/a","target":"http://t/b"` + filter + `}`
+		b.put("r", body, admin)
+		rep, err := spec.ParseRequest([]byte(body), b.s.Config.Parse)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := repid.New(b.s.Config.Server, rep, "").String()
+		if err := b.claim(b.accept(), id); err != nil {
+			t.Fatal(err)
+		}
+		b.do1(func(tx kv.Tx) error { _, err = b.s.Replicate(tx, rep, "joe", b.now); return nil })
+		if _, is := errors.AsType[*Duplicate](err); is != refused || err != nil && !is {
+			t.Errorf("with %q: %v", filter, err)
 		}
 	}
 }

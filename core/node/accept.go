@@ -52,7 +52,7 @@ func (n *Node) accept() {
 		return
 	}
 	most := cmp.Or(n.cfg.MaxAcceptors, AcceptLimit)
-	d := jobs.Demand{Batch: n.batch, Max: min(free, most), Seed: n.rng.Uint64(), Behind: n.behind}
+	d := jobs.Demand{Max: min(free, most), Seed: n.rng.Uint64(), Behind: n.behind}
 	if n.parking {
 		d.Look = most
 	}

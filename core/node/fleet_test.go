@@ -182,3 +182,19 @@ func testMoversLeave(t *rapid.T) {
 		}
 	}
 }
+
+// TestOthersFree: jobs are left to others only where one of these has free slots.
+func TestOthersFree(t *testing.T) {
+	free, full := schedule.Load{MaxJobs: 5, Running: 4}, schedule.Load{MaxJobs: 5, Running: 5}
+	for _, c := range []struct {
+		loads []schedule.Load
+		want  bool
+	}{
+		{[]schedule.Load{free}, false}, {[]schedule.Load{free, full}, false},
+		{[]schedule.Load{full, free}, true}, {[]schedule.Load{full, full, free}, true},
+	} {
+		if got := (fleet{loads: c.loads}).othersFree(); got != c.want {
+			t.Errorf("beside %+v: %v", c.loads, got)
+		}
+	}
+}

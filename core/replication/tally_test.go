@@ -36,10 +36,15 @@ func TestTally(t *testing.T) {
 	if got := w.run.Tally(); got.DocsRead != 5 || got.BytesRead == 0 || got.BytesRead != got.BytesWritten {
 		t.Errorf("one by one it counts %+v", got)
 	}
-	sum := Tally{DocsRead: 1, Checkpoints: 2}
-	sum.Add(want)
-	if sum.DocsRead != 6 || sum.Checkpoints != 3 || sum.Since(want) != (Tally{DocsRead: 1, Checkpoints: 2}) {
-		t.Errorf("the sum is %+v", sum)
+}
+
+// TestTalliesAdd: each count is added to its like, and taken away from it.
+func TestTalliesAdd(t *testing.T) {
+	one, two := Tally{1, 2, 3, 4, 5, 6, 7}, Tally{10, 20, 30, 40, 50, 60, 70}
+	sum := one
+	sum.Add(two)
+	if sum != (Tally{11, 22, 33, 44, 55, 66, 77}) || sum.Since(one) != two {
+		t.Errorf("the sum is %+v, and without the first %+v", sum, sum.Since(one))
 	}
 }
 

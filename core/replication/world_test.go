@@ -118,6 +118,9 @@ func (w *world) step(ev Event) {
 		switch e := e.(type) {
 		case Identify:
 			w.identified = e.ID
+			if e.Base != w.plan.IDs(w.run.opener.filter.Code).Bases[0] {
+				w.t.Errorf("identified with the base %q", e.Base)
+			}
 			w.step(Identified{})
 		case Call:
 			w.calls = append(w.calls, e.Op.String())
