@@ -37,6 +37,9 @@ func (t *trips) take(keys [][]byte, ranges ...kv.Range) {
 	}
 }
 
+// TripsOf is how many round trips a transaction of this store has taken in its present attempt; see Landing.Trips.
+func TripsOf(tx kv.Tx) int { return tx.(*transaction).trips.n }
+
 // covers reports whether a range that is near has all of r.
 func (t *trips) covers(r kv.Range) bool {
 	for _, near := range t.ranges {

@@ -63,6 +63,11 @@ func TestTransactions(t *testing.T) {
 			r.see(l, world.Stepped{})
 		}
 	}
+	reads := func(trips int) func(*rig) {
+		return func(r *rig) {
+			r.see(world.Answered{Node: r.node(1), Request: node.ListOwned{}, Result: node.Owned{}, Trips: trips})
+		}
+	}
 	check(t, &transactionSubject, []case_{
 		{"repeated without effect", func(r *rig) { r.see(world.Repeated{Request: node.Promote{}}) }, ""},
 		{"repeated with effect", func(r *rig) {
@@ -75,7 +80,9 @@ func TestTransactions(t *testing.T) {
 		{"a round trip more", takes(node.Promote{}, 9), "S17g"},
 		{"more for rights that it hands over", takes(node.Promote{}, 14, "a", "b"), ""},
 		{"too many for them", takes(node.Promote{}, 15, "a", "b"), "S17g"},
-		{"a user who writes", takes(nil, 17), ""},
-		{"a user who reads row by row", takes(nil, 18), "S17g"},
+		{"a list of own jobs", reads(5), ""},
+		{"a list that reads job by job", reads(6), "S17g"},
+		{"a user who writes", takes(nil, 20), ""},
+		{"a user who reads row by row", takes(nil, 21), "S17g"},
 	})
 }

@@ -21,6 +21,7 @@ var transactionSubject = subject{
 		c.on.askFailed.add(t.checkError)
 		c.on.repeated.add(t.checkRepeated)
 		c.on.landed.add(t.checkTrips)
+		c.on.answered.add(t.checkReading)
 	},
 }
 
@@ -53,24 +54,32 @@ func mostTrips(q node.Request) (most, handover int) {
 		return 1, 0
 	case node.Beat, node.EndRound, node.Retire, node.StoreRefused:
 		return 2, 0
+	case node.ListLeases:
+		return 2, 0
+	case node.ReadRefused, node.Resume:
+		return 3, 0
+	case node.ListOwned:
+		return 5, 0
+	case node.Survey:
+		return 10, 0
 	case node.Claim:
-		return 3, 1
+		return 4, 4
 	case node.Requeue, node.Crash:
-		return 4, 3
+		return 6, 3
 	case node.Expire:
 		return 5, 0
 	case node.Accept:
 		return 6, 0
 	case node.StandBy:
-		return 6, 3
+		return 8, 3
 	case node.Complete, node.Fail:
-		return 10, 4
+		return 12, 4
 	case node.Promote:
 		return 8, 3
 	case node.Sweep:
 		return 20, 4
 	}
-	return 17, 3 // of users, whose writes have documents that are validated
+	return 20, 3 // of users, whose writes have documents that are validated
 }
 
 // checkTrips is S17g.
@@ -84,5 +93,15 @@ func (t *transactions) checkTrips(l landing) {
 	if most, handover := mostTrips(l.Request); l.Trips > most+handover*rights {
 		t.Fail("S17g", "%T took %d round trips, for %d jobs and %d rows of rights",
 			l.Request, l.Trips, len(l.jobs), rights)
+	}
+}
+
+// checkReading is S17g for requests that change nothing, whose commits do not land.
+func (t *transactions) checkReading(a world.Answered) {
+	switch a.Request.(type) {
+	case node.ListLeases, node.ListOwned, node.ReadRefused, node.Resume, node.Survey:
+		if most, _ := mostTrips(a.Request); a.Trips > most {
+			t.Fail("S17g", "%T took %d round trips", a.Request, a.Trips)
+		}
 	}
 }

@@ -84,6 +84,7 @@ type (
 		Request node.Request
 		Result  node.Result
 		Since   instant.Time // when the node asked, by the engine
+		Trips   int          // of the attempt that committed; see fakefdb.Landing
 	}
 	// AskFailed is a request to the store that failed, after all attempts of its client. It may have been
 	// carried out. The node's machine is told later, as with Answered.

@@ -16,6 +16,7 @@ import (
 	"couchrelay/core/replication"
 	"couchrelay/sim/decide"
 	"couchrelay/sim/engine"
+	"couchrelay/sim/fakefdb"
 )
 
 // Limits of the production runtime.
@@ -276,8 +277,11 @@ func (p *Node) ask(a node.Ask) {
 	if expire, is := a.Request.(node.Expire); is {
 		p.w.givenUp(p, expire.Worker)
 	}
+	trips := 0
 	result, err := kv.RunWith(ctx, p.w.db, kv.Options{Tag: "node"}, func(tx kv.Tx) (node.Result, error) {
-		return node.Perform(tx, p.w.store, a.Request, wall)
+		got, err := node.Perform(tx, p.w.store, a.Request, wall)
+		trips = fakefdb.TripsOf(tx)
+		return got, err
 	})
 	done := node.Done{ID: a.ID, Result: result}
 	p.w.asks.end(p.w.Engine.Self())
@@ -285,7 +289,7 @@ func (p *Node) ask(a node.Ask) {
 		p.w.emit(AskFailed{p, a.Request, err})
 		done = node.Failed(a.ID, err)
 	} else {
-		p.w.emit(Answered{p, a.Request, result, asked})
+		p.w.emit(Answered{p, a.Request, result, asked, trips})
 	}
 	p.stall(false)
 	if got, is := result.(node.Accepted); is && p.changing && len(got.Work) > 0 {
