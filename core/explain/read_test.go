@@ -17,6 +17,7 @@ import (
 	"couchrelay/core/peer"
 	"couchrelay/core/ratelimit"
 	"couchrelay/core/replication"
+	"couchrelay/core/schedule"
 
 	"pgregory.net/rapid"
 )
@@ -40,12 +41,19 @@ func TestWaitingJobs(t *testing.T) {
 		e.Account.Name != "_replicator" || e.Priority == nil {
 		t.Errorf("account %+v", e.Account)
 	}
-	b.do(func(tx kv.Tx) error {
+	policy := func(p schedule.Policy) {
 		sharing := jobstore.DefaultSharing()
 		sharing.Follow(2*time.Minute, time.Hour) // jobs give way in each of the former
-		return b.s.Share(tx, sharing, b.now)
-	})
+		sharing.Policy = p
+		b.do(func(tx kv.Tx) error { return b.s.Share(tx, sharing, b.now) })
+	}
+	policy(schedule.FairShare)
 	b.want(ids[4], "it waits for about 4m", Queued)
+	policy(schedule.FIFO)
+	if e := b.explain(ids[4]); e.Account.Usage != nil || !e.saysUnknown("account.usage_seconds") {
+		t.Errorf("where usage does not count, account %+v", e.Account)
+	}
+	policy(schedule.FairShare)
 	b.do(func(tx kv.Tx) error {
 		j, err := b.s.Jobs.Get(tx, ids[4])
 		for limit, want := range map[int]bool{0: true, 3: true, 4: false, 5: false} {

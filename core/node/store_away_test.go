@@ -38,6 +38,24 @@ func TestLateJoin(t *testing.T) {
 	}
 }
 
+// TestDrainWithoutLease: a node that has no lease while the store is away has nothing to give back, and does not wait
+// for the store.
+func TestDrainWithoutLease(t *testing.T) {
+	w := newWorld(t)
+	n := w.start("n", nil)
+	w.pass(time.Minute)
+	n.hold = func(Request) bool { return true }
+	for count(n.notes, "lease_lost") == 0 {
+		w.pass(100 * time.Millisecond)
+	}
+	w.pass(time.Second)
+	n.step(Drain{})
+	w.pass(time.Second)
+	if !n.exited {
+		t.Error("it does not leave")
+	}
+}
+
 // TestStoreAwayAgainAndAgain: a node that loses its lease since the store is away did not vanish with its jobs, so they
 // go on however often that happens.
 func TestStoreAwayAgainAndAgain(t *testing.T) {
