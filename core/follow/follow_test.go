@@ -288,6 +288,33 @@ func TestReadBeforeOurWrite(t *testing.T) {
 	}
 }
 
+// TestRefusedReading: the job of a document that cannot be read fails, and says why; another revision may have another
+// reason.
+func TestRefusedReading(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	last := w.lastApply()
+	w.start()
+	w.settle(10 * time.Second)
+	w.expect("d", jobstore.Pending, "")
+	_, id := w.job("d")
+	for rev, why := range map[string]string{"2-b": "it is too large", "3-c": "it is larger still"} {
+		read := follow.Incoming{Seq: last.Since, ID: "d", Rev: rev, Refusal: why}
+		w.do(func(tx kv.Tx) error {
+			q := follow.Apply{Held: last.Held, Docs: []follow.Incoming{read}, From: last.Since, Since: last.Since}
+			_, err := follow.Perform(tx, w.store, q, w.now)
+			return err
+		})
+		w.do(func(tx kv.Tx) error {
+			rec, err := w.relay.Record(tx, id)
+			if err == nil && (rec.State != jobstore.Failed || rec.Reason != why) {
+				t.Errorf("at %s the job is %s: %s", rev, rec.State, rec.Reason)
+			}
+			return err
+		})
+	}
+}
+
 // TestTakeover: a worker that is gone, and one that only seems to be, has its job taken over; it then writes nothing.
 func TestTakeover(t *testing.T) {
 	w := newWorld(t)
