@@ -453,3 +453,20 @@ func TestRequestForWhatADocumentDoes(t *testing.T) {
 		}
 	}
 }
+
+// TestRepeatedRequestWritesNothing: a request that is sent again, by the same user, leaves no commit.
+func TestRepeatedRequestWritesNothing(t *testing.T) {
+	b := newBench(t)
+	commits := func(user string) uint64 {
+		before := b.db.Stats().Commits
+		b.replicate(user)
+		return b.db.Stats().Commits - before
+	}
+	if first := commits("joe"); first == 0 {
+		t.Fatal("the request is not stored")
+	}
+	b.accept()
+	if again := commits("joe"); again != 0 {
+		t.Errorf("sent again, it takes %d commits", again)
+	}
+}
