@@ -387,16 +387,18 @@ func TestListedByAClockAhead(t *testing.T) {
 			return b.s.Owned(tx, w.JobID, w.Lock, b.now).Refused("", "", 5)
 		}).Docs)
 	}
+	b.list(w, 1, refusalOf("again", false))
 	b.now = right.Add(100 * time.Hour)
-	b.list(w, 1, refusalOf("a", false))
+	b.list(w, 2, refusalOf("a", false), refusalOf("again", false))
 	b.now = right
-	b.list(w, 2, refusalOf("b", false))
+	b.list(w, 3, refusalOf("b", false))
 	row := func(id string, age time.Duration, asked bool) replication.Listed {
-		return replication.Listed{ID: id, Rev: "1-a", Attempts: 1, Age: age, Asked: asked, Status: 403}
+		attempts := map[string]int{"a": 1, "again": 2, "b": 1}[id]
+		return replication.Listed{ID: id, Rev: "1-a", Attempts: attempts, Age: age, Asked: asked, Status: 403}
 	}
 	b.now = right.Add(time.Hour)
 	if got, want := listed(), fmt.Sprint([]replication.Listed{
-		row("a", -99*time.Hour, false), row("b", time.Hour, false)}); got != want {
+		row("a", -99*time.Hour, false), row("again", -99*time.Hour, false), row("b", time.Hour, false)}); got != want {
 		t.Errorf("listed are %s, want %s", got, want)
 	}
 	b.now = right.Add(-time.Second)
@@ -405,7 +407,7 @@ func TestListedByAClockAhead(t *testing.T) {
 	}
 	b.now = right.Add(time.Hour)
 	if got, want := listed(), fmt.Sprint([]replication.Listed{
-		row("a", -99*time.Hour, true), row("b", time.Hour, false)}); got != want {
+		row("a", -99*time.Hour, true), row("again", -99*time.Hour, true), row("b", time.Hour, false)}); got != want {
 		t.Errorf("listed are %s after a demand, want %s", got, want)
 	}
 }
