@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -40,8 +39,9 @@ func (c *importCommand) Run() error {
 	if !workload.IsFile(c.Out) {
 		return fmt.Errorf("--out %s: must end in .jsonl or .swf", c.Out)
 	}
-	if dir, err := os.Stat(filepath.Dir(c.Out)); err != nil || !dir.IsDir() { // before a watch, which takes a while
-		return fmt.Errorf("--out %s: there is no directory %s", c.Out, filepath.Dir(c.Out))
+	// Both are looked at before a watch, which takes a while.
+	if err := errors.Join(writable("out", c.Out), writable("settings", c.Settings)); err != nil {
+		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -52,6 +52,9 @@ func (c *mutantsCommand) Run() error {
 	if err := writable("table", c.Table); err != nil {
 		return err
 	}
+	if err := c.isSource(); err != nil {
+		return err
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	caught, err := c.hunt(ctx, chosen, known)
@@ -65,6 +68,16 @@ func (c *mutantsCommand) Run() error {
 		compare(os.Stdout, caught, known)
 	}
 	return score(os.Stdout, caught)
+}
+
+// isSource returns an error unless the source of couchrelay, which is compiled with each bug, is where it should be.
+func (c *mutantsCommand) isSource() error {
+	text, err := os.ReadFile(filepath.Join(c.Source, "go.mod"))
+	if err != nil || !strings.HasPrefix(string(text), "module couchrelay\n") {
+		return fmt.Errorf("--source %s: is not the source of couchrelay, which is compiled with each bug: it takes "+
+			"the directory that has the go.mod of module couchrelay", c.Source)
+	}
+	return nil
 }
 
 // catches are by the names of mutants.

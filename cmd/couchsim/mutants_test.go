@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -37,5 +39,23 @@ func TestScore(t *testing.T) {
 	compare(&out, []mutants.Catch{late}, catches{"late": of("late", "", 200)})
 	if got := out.String(); got != "\n0 of 1 mutants were found as the table says\nfound otherwise: late\n" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestWithoutSource: mutants are compiled from the source of couchrelay, and what is none is told as such.
+func TestWithoutSource(t *testing.T) {
+	none, other := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(other, "go.mod"), []byte("module other\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{none, other} {
+		err := (&mutantsCommand{Source: dir}).Run()
+		if want := "--source " + dir + ": is not the source of couchrelay"; err == nil ||
+			!strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if err := (&mutantsCommand{Source: "../.."}).isSource(); err != nil {
+		t.Error(err)
 	}
 }

@@ -109,8 +109,8 @@ func (c *plotCommand) draw(out, notes io.Writer) error {
 	if err := c.applies(f); err != nil {
 		return err
 	}
-	if dir, err := os.Stat(filepath.Dir(c.Out)); err != nil || !dir.IsDir() {
-		return fmt.Errorf("--out %s: there is no directory %s", c.Out, filepath.Dir(c.Out))
+	if err := writable("out", c.Out); err != nil {
+		return err
 	}
 	make := c.ofResults
 	if f.OfRuns != nil {

@@ -148,7 +148,12 @@ func TestPlotRefuses(t *testing.T) {
 			t.Fatalf("%s has left a file", c.args)
 		}
 	}
-	for out, want := range map[string]string{"a.pdf": "must end in .svg or .png", "none/a.svg": "no directory none"} {
+	directory := filepath.Join(t.TempDir(), "is.svg")
+	if err := os.Mkdir(directory, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for out, want := range map[string]string{"a.pdf": "must end in .svg or .png",
+		"none/a.svg": "--out: open none/a.svg: no such file", directory: "--out: open " + directory} {
 		_, _, _, err := plot(t, experiment, "--figure", "jain", "-o", out)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", out, err)

@@ -78,7 +78,7 @@ func writable(flag, path string) error {
 		err = os.Remove(path)
 	}
 	if err != nil {
-		return fmt.Errorf("--%s: %w", flag, err)
+		return fmt.Errorf("--%s: %w; it takes a file that can be written, in a directory that exists", flag, err)
 	}
 	return nil
 }
