@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -108,7 +109,10 @@ func unmark(dir string, files vfs.FS) error {
 // Without the mark there is nothing of it.
 func clean(dir string, files vfs.FS) error {
 	names, err := files.List(dir)
-	if err != nil || !slices.Contains(names, unfinished) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // it could not be made
+		return nil
+	case err != nil || !slices.Contains(names, unfinished):
 		return err
 	}
 	for _, name := range names {

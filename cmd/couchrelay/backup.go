@@ -151,9 +151,7 @@ func (restoreCommand) Help() string {
 }
 
 func (c *restoreCommand) Run(w *window) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := c.restore(ctx, w); err != nil {
+	if err := c.restore(w); err != nil {
 		return statusError{err, unchecked}
 	}
 	look := checkCommand{remote: remote{JSON: c.JSON}, Store: c.Store, opening: c.opening}
@@ -161,21 +159,29 @@ func (c *restoreCommand) Run(w *window) error {
 }
 
 // restore makes the store.
-func (c *restoreCommand) restore(ctx context.Context, w *window) error {
+func (c *restoreCommand) restore(w *window) error {
 	if strings.HasPrefix(c.Store, "fdb:") {
 		return errors.New("--store: a backup becomes a directory; FoundationDB is restored with fdbrestore")
+	}
+	if err := noFile(c.Store); err != nil {
+		return err
 	}
 	file := os.Stdin
 	if c.File != "-" {
 		var err error
-		if file, err = os.Open(c.File); err != nil {
+		if file, err = os.Open(c.File); err != nil { // of a pipe it waits for the program that writes it
 			return err
 		}
 		defer file.Close()
 	}
-	a, err := archive.NewReader(bufio.NewReaderSize(file, 1<<20))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	a, err := archive.NewReader(bufio.NewReaderSize(abandonable{ctx, file}, 1<<20))
+	if errors.Is(err, archive.ErrForeign) {
+		err = fmt.Errorf("%w; it takes what couchrelay backup writes, uncompressed", err)
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", c.File, err)
 	}
 	if a.Head.Schema > jobstore.NewestSchema {
 		return jobstore.ErrSchema
@@ -204,6 +210,30 @@ func (c *restoreCommand) restore(ctx context.Context, w *window) error {
 	_, err = fmt.Fprintf(w.to, "%d rows of %s, server uuid %s, restored into %s\n", a.Tail().Rows,
 		a.Head.Made.Format(time.RFC3339), terminal.Clean(a.Head.UUID), c.Store)
 	return err
+}
+
+// abandonable is what is read of a pipe until ctx ends: the program that writes it may be silent.
+type abandonable struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+// Read is io.Reader's.
+func (a abandonable) Read(b []byte) (int, error) {
+	var n int
+	var err error
+	got := make([]byte, len(b)) // b is the caller's again once ctx has ended
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		n, err = a.from.Read(got)
+	}()
+	select {
+	case <-done:
+		return copy(b, got[:n]), err
+	case <-a.ctx.Done():
+		return 0, a.ctx.Err()
+	}
 }
 
 // reincarnate has changes of jobs come after all that there were before the backup, and after those that were lost with

@@ -242,7 +242,8 @@ func TestRestoreRefuses(t *testing.T) {
 	flipped := bytes.Clone(good)
 	flipped[len(good)/2] ^= 1
 	for wants, text := range map[string][]byte{
-		"the checksum is wrong": flipped, "ends there": good[:len(good)-1], "no backup of couchrelay": []byte("x"),
+		"the checksum is wrong": flipped, "ends there": good[:len(good)-1],
+		file + ": this is no backup of couchrelay; it takes what couchrelay backup writes": []byte("x"),
 	} {
 		if err := os.WriteFile(file, text, 0o600); err != nil {
 			t.Fatal(err)
@@ -258,8 +259,16 @@ func TestRestoreRefuses(t *testing.T) {
 	if err := os.WriteFile(file, good, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out := typedIn(t, unchecked, "restore", file, "--store", dir); !strings.Contains(out, "not empty") {
-		t.Errorf("over a store it says %q", out)
+	nowhere := filepath.Join(t.TempDir(), "is", "not")
+	if err := os.Symlink("gone", filepath.Dir(nowhere)); err != nil {
+		t.Fatal(err)
+	}
+	for store, wants := range map[string]string{dir: "not empty", nowhere: "restore into " + nowhere + ": mkdir ",
+		file: "--store " + file + ": is a file; must be a directory"} {
+		if out := typedIn(t, unchecked, "restore", file, "--store", store); !strings.Contains(out, wants) ||
+			strings.Contains(out, "\n") {
+			t.Errorf("into %s: it says %q, want %q", store, out, wants)
+		}
 	}
 	checked(t, 0, ": sound\n", "--store", dir)
 }

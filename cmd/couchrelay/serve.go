@@ -175,11 +175,19 @@ func reload(ctx context.Context, hangups <-chan os.Signal, ended <-chan struct{}
 	}
 }
 
+// noFile returns an error if --store names a file.
+func noFile(store string) error {
+	if info, err := os.Stat(store); err == nil && !info.IsDir() {
+		return misused(fmt.Errorf("--store %s: is a file; must be a directory, or fdb:CLUSTERFILE", store))
+	}
+	return nil
+}
+
 // load reads the configuration: files, then the local file, then the environment, then flags, of which the later
 // override the earlier.
 func (s *serveCommand) load() (layers, error) {
-	if info, err := os.Stat(s.Store); err == nil && !info.IsDir() {
-		return layers{}, misused(fmt.Errorf("--store %s: is a file; must be a directory, or fdb:CLUSTERFILE", s.Store))
+	if err := noFile(s.Store); err != nil {
+		return layers{}, err
 	}
 	files, err := config.Read(s.Config...)
 	if err != nil {
