@@ -22,6 +22,9 @@ func Replace(path string, write func(io.Writer) error) error {
 		return err
 	}
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*"+unfinished) // mode 0600
+	if e, is := errors.AsType[*os.PathError](err); is {
+		e.Path = path // the other name says nothing to who named the file
+	}
 	if err != nil {
 		return err
 	}

@@ -112,6 +112,10 @@ func TestReplaceBehindLink(t *testing.T) {
 	if Replace(circle, write) == nil {
 		t.Error("a link to itself is replaced")
 	}
+	nowhere := filepath.Join(dir, "none", "file")
+	if err := Replace(nowhere, write); err == nil || err.Error() != "open "+nowhere+": no such file or directory" {
+		t.Errorf("where there is no directory: %v", err)
+	}
 	for _, path := range []string{pipe, dir} {
 		before, err := os.Stat(path)
 		if Replace(path, write) == nil || err != nil {

@@ -232,11 +232,19 @@ func (p patient) Read(b []byte) (int, error) {
 	return p.Reader.Read(b)
 }
 
+// serverURL parses the URL of a server, and returns nil for what is none.
+func serverURL(text string) *url.URL {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery+u.Fragment != "" {
+		return nil
+	}
+	return u
+}
+
 // request is a request with the user's credentials.
 func (r *remote) request(ctx context.Context, method, path string, query url.Values, body any) (*http.Request, error) {
-	server, err := url.Parse(r.Server)
-	if err != nil || server.Host == "" || server.Scheme != "http" && server.Scheme != "https" ||
-		server.RawQuery+server.Fragment != "" {
+	server := serverURL(r.Server)
+	if server == nil {
 		return nil, misused(errors.New("--server must be a URL such as http://127.0.0.1:5980"))
 	}
 	user, err := r.user(server)

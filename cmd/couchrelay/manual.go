@@ -66,7 +66,10 @@ func (c *manCommand) Run(w *window, k *kong.Context) error {
 		return err
 	}
 	if c.Directory != "" {
-		return writePages(p, c.Directory)
+		if err := writePages(p, c.Directory); err != nil {
+			return fmt.Errorf("--directory: %w", err)
+		}
+		return nil
 	}
 	words := strings.Join(c.Command, " ")
 	page := p.SettingsPage()

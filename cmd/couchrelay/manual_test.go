@@ -125,6 +125,10 @@ func TestManual(t *testing.T) {
 	if out, status, err := typed(t, 0, "man", "--directory", dir); status != 0 || out != "" {
 		t.Fatal(out, err)
 	}
+	_, _, err := typed(t, 0, "man", "--directory", "manual.go")
+	if err == nil || err.Error() != "--directory: mkdir manual.go: not a directory" {
+		t.Errorf("into a file: %v", err)
+	}
 	for name, want := range thisProgram(t).Pages() {
 		page, err := os.ReadFile(filepath.Join(dir, "man"+name[len(name)-1:], name))
 		if err != nil || string(page) != want || !strings.Contains(want, `"1970-01-02"`) {

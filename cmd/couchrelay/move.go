@@ -78,8 +78,8 @@ func (m *move) run(w *window, in bool) error {
 	if m.JSON {
 		return misused(errors.New("--json: import and export have no answer of the service to print"))
 	}
-	couch, err := url.Parse(m.CouchDB)
-	if err != nil || couch.Host == "" || couch.User.Username() == "" {
+	couch := serverURL(m.CouchDB)
+	if couch == nil || couch.User.Username() == "" {
 		return misused(errors.New("the CouchDB must be a URL with an admin, such as http://adm@couch:5984, whose " +
 			"password is in COUCHDB_PASSWORD"))
 	}

@@ -192,6 +192,7 @@ func TestMistakesInMoves(t *testing.T) {
 		"couch":              "must be a URL with an admin",
 		"http://couch:5984":  "must be a URL with an admin",
 		"http://127.0.0.1:1": "must be a URL with an admin",
+		"ftp://adm@couch":    "must be a URL with an admin", // and not --server
 
 		"http://adm@127.0.0.1:1/": "the CouchDB and the service are both http://127.0.0.1:1:",
 	} {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -118,7 +119,8 @@ func (docsCommand) Help() string {
 func (c *docsCommand) Run(w *window) error {
 	path := docsPath + "/" + spec.EscapeName(c.Database)
 	if c.Doc != "" {
-		return c.show(w, "GET", path+"/"+spec.EscapeName(c.Doc), nil, nil, (*screen).fields)
+		err := c.show(w, "GET", path+"/"+spec.EscapeName(c.Doc), nil, nil, (*screen).fields)
+		return naming("document "+c.Database+"/"+c.Doc, err)
 	}
 	q := c.query()
 	if c.Database == "*" {
@@ -151,7 +153,15 @@ func (jobCommand) Help() string {
 }
 
 func (c *jobCommand) Run(w *window) error {
-	return c.show(w, "GET", c.path(""), nil, nil, (*screen).fields)
+	return naming("job "+c.ID, c.show(w, "GET", c.path(""), nil, nil, (*screen).fields))
+}
+
+// naming says what is missing where the service answers as CouchDB does, which does not.
+func naming(what string, err error) error {
+	if isMissing(err) {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return err
 }
 
 // explainCommand tells why a job runs or does not.

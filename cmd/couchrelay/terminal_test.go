@@ -155,6 +155,13 @@ func TestJSONOutput(t *testing.T) {
 	if status != notFound || err == nil || out != missing {
 		t.Errorf("%d %q %v", status, out, err)
 	}
+	for what, line := range map[string][]string{"job gone": {"job", "gone"},
+		"document _replicator/gone": {"docs", "_replicator", "gone"}} {
+		_, status, err := typed(t, 80, append(line, "--server", server)...)
+		if status != notFound || err == nil || !strings.HasPrefix(err.Error(), what+": not_found: missing") {
+			t.Errorf("%s: %d %v", what, status, err)
+		}
+	}
 }
 
 // TestNoGoodAnswer: the exit status and the message tell why there is no result.
