@@ -8,9 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"couchrelay/adapters/archive"
@@ -77,7 +75,7 @@ func (c *backupCommand) write(to io.Writer) (tail archive.Tail, err error) {
 			return tail, err
 		}
 		defer u.db.Close()
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		ctx, stop := untilSignal()
 		defer stop() // what was written is removed first
 		return u.Backup(ctx, to)
 	}
@@ -174,7 +172,7 @@ func (c *restoreCommand) restore(w *window) error {
 		}
 		defer file.Close()
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal()
 	defer stop()
 	a, err := archive.NewReader(bufio.NewReaderSize(abandonable{ctx, file}, 1<<20))
 	if errors.Is(err, archive.ErrForeign) {

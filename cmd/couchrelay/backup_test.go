@@ -368,7 +368,7 @@ func TestFullDisk(t *testing.T) {
 func TestInterruptedBackup(t *testing.T) {
 	r, dir := newStoredRig(t)
 	r.stop()
-	err := (&backupCommand{Store: dir, File: "-"}).Run(&window{to: interrupting{}})
+	err := (&backupCommand{Store: dir, File: "-"}).Run(&window{to: &interrupting{}})
 	if !errors.Is(err, context.Canceled) || complaint(err) != "couchrelay: interrupted" {
 		t.Errorf("the error is %v, told as %q", err, complaint(err))
 	}
@@ -402,12 +402,14 @@ func TestInterruptedUpkeep(t *testing.T) {
 	}
 }
 
-// interrupting is a writer that sends this process a signal with each write, and waits for it to come.
-type interrupting struct{}
+// interrupting is a writer that sends this process a signal with the first write, and waits for it to come.
+type interrupting struct{ sync.Once }
 
-func (interrupting) Write(p []byte) (int, error) {
-	err := syscall.Kill(os.Getpid(), syscall.SIGTERM)
-	time.Sleep(time.Second)
+func (i *interrupting) Write(p []byte) (n int, err error) {
+	i.Do(func() {
+		err = syscall.Kill(os.Getpid(), syscall.SIGTERM)
+		time.Sleep(time.Second)
+	})
 	return len(p), err
 }
 

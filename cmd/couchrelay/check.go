@@ -8,10 +8,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"couchrelay/adapters/embedded"
@@ -122,7 +120,7 @@ func (c *checkCommand) look(w *window) (inspect.Summary, error) {
 		return inspect.Summary{}, err
 	}
 	defer u.db.Close()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal()
 	defer stop()
 	if c.Discard != "" {
 		if err := u.discard(ctx, c.Discard); err != nil {

@@ -171,10 +171,18 @@ var (
 	errInterrupted = errors.New("interrupted")
 )
 
+// untilSignal ends with a signal. A second one ends the process: the first is not looked at while nobody takes the
+// output.
+func untilSignal() (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
+
 // stream sends a request whose answer may take as long as it likes while something of it comes, and hands that on,
 // unless it tells of an error.
 func (r *remote) stream(method, path string, take func(io.Reader) error) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal()
 	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

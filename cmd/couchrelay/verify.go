@@ -8,10 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"couchrelay/adapters/couch"
@@ -65,7 +63,7 @@ func (c *verifyCommand) Run(w *window) error {
 		return err
 	}
 	defer client.Close()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal()
 	defer stop()
 	read := &feedsRead{clock: wall, begun: wall.Now()}
 	v := verify.Comparison{
