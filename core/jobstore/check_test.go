@@ -163,6 +163,8 @@ func damages(b *bench) []damage {
 		lost("heartbeat", false, q.Beat, "w", 1), lost("header", false, q.Job, "ready", 1),
 		lost("record", false, q.Job, "crash", 2), lost("part of a replication", false, k.Spec.Sub(ready, 1), "", 0),
 		changed("header", false, q.Job, "run", 1, "nonsense"), changed("record", false, q.Job, "run", 2, "{"),
+		changed("database in a record", false, q.Job, "crash", 2, strings.ReplaceAll(
+			string(b.row(q.Job, "crash", 2).Value), instancePrefix(tuple.UUID{1}), "01|")),
 		changed("owned row", true, q.Owned, "run", 3, "S"), changed("ready row", true, q.Ready, "ready", 4, "other"),
 		changed("lease", false, q.Worker, "w", 1, "?"),
 		changed("incarnation", false, q.Incarnation, "", 0, string(tuple.Pack(0, 5))),
