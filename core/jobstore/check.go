@@ -280,7 +280,7 @@ func (c *checking) origin(p *check.Page, j *jobs.Job, rec *Record) {
 	if rec.Transient() || p.Has(c.k.Dropped.Pack(rec.Instance)) {
 		return
 	}
-	if err != nil || len(raw) != len(tuple.UUID{}) {
+	if err != nil {
 		p.Report(c.k.Jobs.Job.Pack(j.ID), "the id of the job names no database")
 		return
 	}

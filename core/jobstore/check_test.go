@@ -155,7 +155,7 @@ func damages(b *bench) []damage {
 		return damage{name: "wrong " + name, do: func(_ *bench, tx kv.Tx) { tx.Add(key, n) }, mends: mends}
 	}
 	stray := documentJobID(tuple.UUID{1}, "nobody")
-	ready, run := jobID("ready"), jobID("run")
+	ready, run, none := jobID("ready"), jobID("run"), strings.Repeat("z", 32)+"|"
 	return []damage{
 		lost("ready row", true, q.Ready, "ready", 4), lost("waiting row", true, q.Waiting, "crash", 2),
 		lost("parked row", true, q.Parked, "paused", 2), lost("owned row", true, q.Owned, "run", 3),
@@ -163,8 +163,11 @@ func damages(b *bench) []damage {
 		lost("heartbeat", false, q.Beat, "w", 1), lost("header", false, q.Job, "ready", 1),
 		lost("record", false, q.Job, "crash", 2), lost("part of a replication", false, k.Spec.Sub(ready, 1), "", 0),
 		changed("header", false, q.Job, "run", 1, "nonsense"), changed("record", false, q.Job, "run", 2, "{"),
-		changed("database in a record", false, q.Job, "crash", 2, strings.ReplaceAll(
-			string(b.row(q.Job, "crash", 2).Value), instancePrefix(tuple.UUID{1}), "01|")),
+		{name: "job of no database", do: func(b *bench, tx kv.Tx) {
+			record := strings.ReplaceAll(string(b.row(q.Job, "crash", 2).Value), instancePrefix(tuple.UUID{1}), none)
+			tx.Set(q.Job.Pack(none+"crash"), b.row(q.Job, "crash", 1).Value)
+			tx.Set(q.Job.Pack(none+"crash", 0), []byte(record))
+		}, at: q.Job.Pack(none + "crash"), named: true},
 		changed("owned row", true, q.Owned, "run", 3, "S"), changed("ready row", true, q.Ready, "ready", 4, "other"),
 		changed("lease", false, q.Worker, "w", 1, "?"),
 		changed("incarnation", false, q.Incarnation, "", 0, string(tuple.Pack(0, 5))),
