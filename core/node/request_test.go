@@ -314,3 +314,24 @@ func TestSweepTellsWhatIsLeft(t *testing.T) {
 		t.Errorf("three jobs, each removed by a sweep of its own, take %d", sweeps)
 	}
 }
+
+// TestSweepLimit: how many requests that are over a sweep forgets is not how many jobs of deleted databases it removes.
+func TestSweepLimit(t *testing.T) {
+	w := newWorld(t)
+	w.do(func(tx kv.Tx) error {
+		for i := range 3 {
+			tx.Set(w.s.Keys.Expire.Pack(int64(5), fmt.Sprint("gone", i)), nil)
+		}
+		return nil
+	})
+	w.do(func(tx kv.Tx) error {
+		if _, err := Perform(tx, w.s, Sweep{Limit: 1, Drop: 5}, w.now); err != nil {
+			return err
+		}
+		rows, err := tx.GetRange(w.s.Keys.Expire.Range(), kv.RangeOptions{})
+		if len(rows) != 2 {
+			t.Errorf("%d of 3 are left", len(rows))
+		}
+		return err
+	})
+}
