@@ -57,18 +57,25 @@ func (f *forsaken) stepped(s runStep) {
 func (f *forsaken) listed(r *run, found replication.Finding) {
 	name, base := nameOf(found.Refusal), r.Base()
 	switch {
-	case !found.Failed:
+	case found.Over:
+	case !found.Failed: // refused by the target
+		f.leftOut(base, name)
 	case found.Status == 400 || found.Status == 413:
-		if f.out[base] == nil {
-			f.out[base] = map[peers.Revision]bool{}
-		}
-		f.out[base][name] = true
+		f.leftOut(base, name)
 	case !f.out[base][name]:
 		if f.failed[r] == nil {
 			f.failed[r] = map[peers.Revision]bool{}
 		}
 		f.failed[r][name] = true
 	}
+}
+
+// leftOut notes a revision that a run leaves out. What runs before have failed at is no matter by then.
+func (f *forsaken) leftOut(base string, name peers.Revision) {
+	if f.out[base] == nil {
+		f.out[base] = map[peers.Revision]bool{}
+	}
+	f.out[base][name] = true
 }
 
 // changed notes that another job has the same replication.
@@ -128,7 +135,8 @@ func (f *forsaken) lost(id string, rep *spec.Replication, met []*run) (peers.Rev
 	}
 	again := func(name peers.Revision) func(*run) bool {
 		return func(r *run) bool {
-			return f.failed[r][name] || rep.OnRefusal == spec.RetryRefused && r.verdicts.refused[name]
+			failed := f.failed[r][name] && !f.out[r.Base()][name]
+			return failed || rep.OnRefusal == spec.RetryRefused && r.verdicts.refused[name]
 		}
 	}
 	for _, offer := range source.OffersAfter(beginsAt(rep, source), rep.Filter, rep.WinningRevsOnly) {

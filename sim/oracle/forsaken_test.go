@@ -43,6 +43,11 @@ func TestForsaken(t *testing.T) {
 			first = 500
 			met("skip", "skip", true, nothing)(r)
 		}, "L13b"},
+		{"refused under skip, after a failure", func(r *rig) {
+			first = 500
+			met("skip", "skip", false, nothing)(r)
+			first = 0
+		}, ""},
 		{"failed under skip, and left out before", func(r *rig) {
 			first = 400
 			met("skip", "skip", true, nothing)(r)
