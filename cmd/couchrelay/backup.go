@@ -210,7 +210,8 @@ func (c *restoreCommand) restore(w *window) error {
 	return err
 }
 
-// abandonable is what is read of a pipe until ctx ends: the program that writes it may be silent.
+// abandonable is a reader that returns the error of ctx once ctx has ended, though the reader below still waits: the
+// program at the other end of a pipe may be silent.
 type abandonable struct {
 	ctx  context.Context
 	from io.Reader

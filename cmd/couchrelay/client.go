@@ -171,8 +171,8 @@ var (
 	errInterrupted = errors.New("interrupted")
 )
 
-// untilSignal ends with a signal. A second one ends the process: the first is not looked at while nobody takes the
-// output.
+// untilSignal returns a context that ends with the first signal. A second signal ends the process: a command that waits
+// for somebody to take its output does not see that the context has ended.
 func untilSignal() (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
@@ -240,7 +240,8 @@ func (p patient) Read(b []byte) (int, error) {
 	return p.Reader.Read(b)
 }
 
-// serverURL parses the URL of a server, and returns nil for what is none.
+// serverURL parses the URL of a server: http or https, with a host, and neither query nor fragment. It returns nil for
+// any other text.
 func serverURL(text string) *url.URL {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery+u.Fragment != "" {

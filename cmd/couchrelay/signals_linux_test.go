@@ -13,8 +13,8 @@ import (
 	"couchrelay/adapters/archive"
 )
 
-// TestSecondSignal: a second signal ends a command whose output nobody takes any more, as of a pipe to a machine that
-// is gone: the first one is not looked at before the output goes on.
+// TestSecondSignal: a second signal ends a command that waits for somebody to take its output, as on a pipe to a host
+// that is gone: the command does not see the first one before the output goes on.
 func TestSecondSignal(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

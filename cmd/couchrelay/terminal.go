@@ -156,7 +156,7 @@ func (c *jobCommand) Run(w *window) error {
 	return naming("job "+c.ID, c.show(w, "GET", c.path(""), nil, nil, (*screen).fields))
 }
 
-// naming says what is missing where the service answers as CouchDB does, which does not.
+// naming adds to the answer that something is missing what it is: the service answers as CouchDB does, with "missing".
 func naming(what string, err error) error {
 	if isMissing(err) {
 		return fmt.Errorf("%s: %w", what, err)

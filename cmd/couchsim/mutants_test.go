@@ -42,7 +42,7 @@ func TestScore(t *testing.T) {
 	}
 }
 
-// TestWithoutSource: mutants are compiled from the source of couchrelay, and what is none is told as such.
+// TestWithoutSource: mutants are compiled from the source of couchrelay, so a directory without it is refused.
 func TestWithoutSource(t *testing.T) {
 	none, other := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(filepath.Join(other, "go.mod"), []byte("module other\n"), 0o600); err != nil {

@@ -13,6 +13,7 @@ import (
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/schedule"
+	"couchrelay/sim/fakefdb"
 )
 
 // travelling is a reader that counts round trips: reads of what the transaction has not read, named or written before;
@@ -99,11 +100,29 @@ func (t travellingTx) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, er
 	return t.reads.GetRange(r, o)
 }
 
+// sameTrips demands that a transaction about 20 jobs or documents takes no more round trips than one about 2. prepared
+// makes a store with n of them.
+func sameTrips(t *testing.T, prepared func(n int) (b *bench, transaction func(kv.Tx) error)) {
+	t.Helper()
+	of := func(n int) (trips int) {
+		b, transaction := prepared(n)
+		b.do1(func(tx kv.Tx) error {
+			err := transaction(tx)
+			trips = fakefdb.TripsOf(tx)
+			return err
+		})
+		return trips
+	}
+	if few, many := of(2), of(20); many > few {
+		t.Errorf("20 take %d round trips, and 2 take %d", many, few)
+	}
+}
+
 // TestRoundTripsOfWrite: a write of many documents takes as many round trips as one of few, also where each of them
 // has another replication than its job has claimed.
 func TestRoundTripsOfWrite(t *testing.T) {
 	body := `{"source":"http://h/%d","target":"http://t/%s"}`
-	trips := func(n int) int {
+	sameTrips(t, func(n int) (*bench, func(kv.Tx) error) {
 		b := newBench(t)
 		for i := range n {
 			b.put(fmt.Sprint("r", i), fmt.Sprintf(body, i, "before"), admin)
@@ -125,50 +144,38 @@ func TestRoundTripsOfWrite(t *testing.T) {
 			edits[i] = docs.Edit{Token: uint64(i + 1),
 				Document: docs.Document{ID: id, Rev: rev, Body: fmt.Appendf(nil, body, i, "after")}}
 		}
-		r := &travelling{}
-		b.do1(func(tx kv.Tx) error {
-			r.Reader = tx
-			db, err := b.s.Docs.Open(travellingTx{tx, r}, "_replicator")
+		return b, func(tx kv.Tx) error {
+			db, err := b.s.Docs.Open(tx, "_replicator")
 			if err != nil {
 				return err
 			}
-			written, err := b.s.WriteDocs(travellingTx{tx, r}, db, edits, admin, b.now)
+			written, err := b.s.WriteDocs(tx, db, edits, admin, b.now)
 			for i := range written {
 				if !written[i].Changed {
 					t.Errorf("not written: %+v", written[i])
 				}
 			}
 			return err
-		})
-		return r.trips
-	}
-	if few, many := trips(2), trips(20); many > few {
-		t.Errorf("20 documents take %d round trips, and 2 take %d", many, few)
-	}
+		}
+	})
 }
 
 // TestRoundTripsOfPromote: many jobs whose waits are over take as many round trips as one.
 func TestRoundTripsOfPromote(t *testing.T) {
-	trips := func(n int) int {
+	sameTrips(t, func(n int) (*bench, func(kv.Tx) error) {
 		b := newBench(t)
 		for i := range n {
 			b.put(fmt.Sprint("r", i), fmt.Sprintf(`{"source":"http://h/%d","target":"http://t/b"}`, i), admin)
 			b.crash(b.accept())
 		}
-		r := &travelling{}
-		b.do1(func(tx kv.Tx) error {
-			r.Reader = tx
-			moved, _, err := b.s.Promote(travellingTx{tx, r}, b.now.Add(24*time.Hour), n+1)
+		return b, func(tx kv.Tx) error {
+			moved, _, err := b.s.Promote(tx, b.now.Add(24*time.Hour), n+1)
 			if moved != n {
 				t.Errorf("%d of %d are ready", moved, n)
 			}
 			return err
-		})
-		return r.trips
-	}
-	if few, many := trips(2), trips(20); many > few {
-		t.Errorf("20 jobs take %d round trips, and 2 take %d", many, few)
-	}
+		}
+	})
 }
 
 // mostTrips are the round trips of operations, one number for each of tripPolicies unless all take as many.
@@ -209,7 +216,7 @@ func TestRoundTrips(t *testing.T) {
 
 // TestRoundTripsOfSweep: many requests that are over for long are removed in as many round trips as one.
 func TestRoundTripsOfSweep(t *testing.T) {
-	trips := func(n int) int {
+	sameTrips(t, func(n int) (*bench, func(kv.Tx) error) {
 		b := newBench(t)
 		for i := range n {
 			b.replicate(fmt.Sprint("user", i))
@@ -219,26 +226,20 @@ func TestRoundTripsOfSweep(t *testing.T) {
 			}
 			b.complete(w)
 		}
-		r := &travelling{}
-		b.do1(func(tx kv.Tx) error {
-			r.Reader = tx
-			done, err := b.s.Sweep(travellingTx{tx, r}, b.now.Add(b.s.Config.TransientMaxAge), n+1, 1)
+		return b, func(tx kv.Tx) error {
+			done, err := b.s.Sweep(tx, b.now.Add(b.s.Config.TransientMaxAge), n+1, 1)
 			if !done {
 				t.Error("there is more to sweep")
 			}
 			return err
-		})
-		return r.trips
-	}
-	if few, many := trips(2), trips(20); many > few {
-		t.Errorf("20 jobs take %d round trips, and 2 take %d", many, few)
-	}
+		}
+	})
 }
 
 // TestRoundTripsOfRepeatedAccept: an accept that turns out to have committed reads all of its jobs in as many round
 // trips as one.
 func TestRoundTripsOfRepeatedAccept(t *testing.T) {
-	trips := func(n int) int {
+	sameTrips(t, func(n int) (*bench, func(kv.Tx) error) {
 		b := newBench(t)
 		for i := range n {
 			b.replicate(fmt.Sprint("user", i))
@@ -251,14 +252,6 @@ func TestRoundTripsOfRepeatedAccept(t *testing.T) {
 			return err
 		}
 		b.do1(accept)
-		r := &travelling{}
-		b.do1(func(tx kv.Tx) error {
-			r.Reader = tx
-			return accept(travellingTx{tx, r})
-		})
-		return r.trips
-	}
-	if few, many := trips(2), trips(20); many > few {
-		t.Errorf("20 jobs take %d round trips, and 2 take %d", many, few)
-	}
+		return b, accept
+	})
 }

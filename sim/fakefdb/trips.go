@@ -37,9 +37,6 @@ func (t *trips) take(keys [][]byte, ranges ...kv.Range) {
 	}
 }
 
-// TripsOf is how many round trips a transaction of this store has taken in its present attempt; see Landing.Trips.
-func TripsOf(tx kv.Tx) int { return tx.(*transaction).trips.n }
-
 // covers reports whether a range that is near has all of r.
 func (t *trips) covers(r kv.Range) bool {
 	for _, near := range t.ranges {
@@ -49,6 +46,9 @@ func (t *trips) covers(r kv.Range) bool {
 	}
 	return false
 }
+
+// TripsOf returns how many round trips a transaction of this store has taken in its present attempt; see Landing.Trips.
+func TripsOf(tx kv.Tx) int { return tx.(*transaction).trips.n }
 
 // Prefetch is kv.Reader's. It brings nothing, and is counted.
 func (t *transaction) Prefetch(keys [][]byte, ranges []kv.Range) { t.trips.take(keys, ranges...) }

@@ -45,10 +45,10 @@ func (t *transactions) checkError(f world.AskFailed) {
 	}
 }
 
-// mostTrips is how many round trips a request may take, and how many more for each replication whose right it hands
-// over and each deleted database that it has emptied: it does these one by one, as it passes over the jobs that nobody
-// can read. They are what the slowest of many worlds took. A request takes more if it reads row by row, or does not
-// prefetch what it could.
+// mostTrips returns how many round trips a request may take, and how many more for each replication whose right it
+// hands over and each deleted database that it has emptied, since a request does these one by one. The numbers are what
+// the slowest request in many simulated worlds took. A request exceeds them if it reads many rows one by one, or does
+// not prefetch what it could.
 func mostTrips(q node.Request) (most, each int) {
 	switch q := q.(type) {
 	case node.Charge, node.Join, node.Record, node.Tune:
@@ -83,7 +83,7 @@ func mostTrips(q node.Request) (most, each int) {
 	return 20, 3 // of users, whose writes have documents that are validated
 }
 
-// passing is how many round trips it may take to pass over a job that nobody can read.
+// passing is how many round trips a request may take to pass over one of the jobs that could not be read (Without).
 const passing = 2
 
 // checkTrips is S17g.
