@@ -12,15 +12,18 @@ import (
 
 // docCopy is the copy of one document: of some of its revisions, each of which streams from the source to the
 // target with its attachments. It has one call, which is repeated until nothing is left of it: the operation
-// shrinks to the revisions that are still to come. Of CouchDB's replication protocol this is "Fetch Changed
-// Documents" with open_revs, and "Upload Document with Attachments".
+// shrinks to the revisions that are still to come, or to one of them if none comes. Of CouchDB's replication
+// protocol this is "Fetch Changed Documents" with open_revs, and "Upload Document with Attachments".
 type docCopy struct {
 	*pipeline
-	call    *call
-	batch   *batch
-	asked   []string        // revisions
-	own     map[string]bool // the same; there may be hundreds of thousands
-	written int64           // documents that the run had written when the copy failed first, and this one's since
+	call     *call
+	batch    *batch
+	asked    []string        // revisions
+	own      map[string]bool // the same; there may be hundreds of thousands
+	later    []string        // revisions that are asked for when the call has done with those that it asks for now
+	narrowed bool            // there were some
+
+	written int64 // documents that the run had written when the copy failed first, and this one's since
 
 	doubtful []string        // revisions that the target refused, perhaps for our credentials, in the last answer
 	admitted map[string]bool // revisions that the target refused so before it let us in
@@ -45,24 +48,44 @@ func (p *pipeline) copyDoc(b *batch, doc alone) {
 // get further.
 func (c *docCopy) absorb(reply peer.Reply) peer.Reply {
 	c.obstacle, c.lacking, c.doubtful = nil, nil, nil
+	progress := false
 	if got, is := reply.Result.(peer.Copied); is {
-		c.takeCopied(got, reply.Failure == nil)
+		progress = c.takeCopied(got, reply.Failure == nil)
 	}
-	if c.call.failed == 0 && c.lacked == 0 {
+	if len(c.call.op.(peer.CopyDoc).Revs) == 0 {
+		reply.Failure = nil // the answer broke off behind all that the copy asks for
+	}
+	if c.call.failed == 0 && c.lacked == 0 && !c.narrowed {
 		c.written = c.info.DocsWritten
 	}
 	if c.obstacle != nil && skippable(c.obstacle) && reply.Failure != nil && Transient(reply.Failure) {
 		// Reached: a copy breaks off, and the target may know us no longer
 		reply.Failure = nil
 	}
+	if f := reply.Failure; f != nil && Transient(f) && ofBulk(f) && !progress {
+		c.narrow()
+	}
 	return reply
+}
+
+// narrow has the next attempt ask for the last revision alone, and for the others after it: each attempt may fail as
+// the last one did. The source may be unable to read the first of them, or break off long answers, which begin with
+// newer leaves each time.
+func (c *docCopy) narrow() {
+	op := c.call.op.(peer.CopyDoc)
+	last := len(op.Revs) - 1
+	if last == 0 {
+		return
+	}
+	c.later, op.Revs, c.narrowed = append(c.later, op.Revs[:last]...), op.Revs[last:], true
+	c.call.op = op
 }
 
 // takeCopied counts the revisions that came over and leaves the others in the operation. The source may send
 // a newer leaf in place of a revision that was asked for, so only a whole answer tells that nothing is left.
 // If fewer revisions are left than before, the copy makes progress, and its retries and its patience begin
-// anew.
-func (c *docCopy) takeCopied(got peer.Copied, whole bool) {
+// anew. It reports whether it does.
+func (c *docCopy) takeCopied(got peer.Copied, whole bool) bool {
 	op := c.call.op.(peer.CopyDoc)
 	c.info.BytesWritten += got.Bytes
 	c.tally.read(0, got.Bytes)
@@ -86,11 +109,13 @@ func (c *docCopy) takeCopied(got peer.Copied, whole bool) {
 	if !whole || c.obstacle != nil {
 		left = slices.DeleteFunc(slices.Clone(op.Revs), func(rev string) bool { _, counted := c.counted[rev]; return counted })
 	}
-	if len(left) < len(op.Revs) {
+	progress := len(left) < len(op.Revs)
+	if progress {
 		c.call.failed, c.call.throttled = 0, throttled{}
 	}
 	op.Revs = left
 	c.call.op = op
+	return progress
 }
 
 // doubts reports whether the target may have refused a revision only for our credentials. A newer leaf that comes in
@@ -156,8 +181,15 @@ func (c *docCopy) onCopied(reply peer.Reply) {
 	}
 }
 
-// over ends the copy.
+// over ends the copy, or goes on with the revisions that were put off.
 func (c *docCopy) over() {
+	if len(c.later) > 0 {
+		op := c.call.op.(peer.CopyDoc)
+		op.Revs, c.later = c.later, nil
+		c.call.op, c.call.failed, c.call.throttled, c.lacked = op, 0, throttled{}, 0
+		c.again(c.call, 0)
+		return
+	}
 	c.finish(c.call)
 	c.copies--
 	c.batch.pending--
@@ -199,17 +231,16 @@ func (c *docCopy) takesNone(v *peer.Refusal) bool {
 	return mayPass(v) && aboutUs(v) && !c.hasRoom() && c.info.Written == c.refused.taken
 }
 
-// leave leaves out the rest of a copy, and lists it: it must not end a run that could go on without it.
+// leave leaves out what the call asks for, and lists it: it must not end a run that could go on without it.
 func (c *docCopy) leave(v Finding) {
-	for _, rev := range c.asked {
-		if _, counted := c.counted[rev]; !counted {
-			c.counted[rev] = false
-			v.ID, v.Rev = c.call.op.(peer.CopyDoc).ID, rev
-			if !c.batch.retries {
-				c.info.refused(v.Refusal)
-			}
-			c.refused.list(c.batch, v)
+	op := c.call.op.(peer.CopyDoc)
+	for _, rev := range op.Revs {
+		c.counted[rev] = false
+		v.ID, v.Rev = op.ID, rev
+		if !c.batch.retries {
+			c.info.refused(v.Refusal)
 		}
+		c.refused.list(c.batch, v)
 	}
 	c.over()
 }

@@ -151,22 +151,6 @@ func TestMovesDuringCheckpoint(t *testing.T) {
 	}
 }
 
-// TestLeaveCountsOnce: of a copy that is left out what the target had refused before is neither counted nor listed
-// again.
-func TestLeaveCountsOnce(t *testing.T) {
-	r := New(Plan{})
-	r.refused.begin()
-	r.work.copies = 1
-	c := &docCopy{
-		pipeline: &r.work, batch: &batch{pending: 1}, asked: []string{"1-a", "1-b", "1-c"},
-		call: &call{op: peer.CopyDoc{ID: "d"}}, counted: map[string]bool{"1-a": false, "1-b": true},
-	}
-	c.leave(Finding{Failed: true})
-	if q := r.refused.queue; r.info.Refused != 1 || len(q) != 1 || q[0].Rev != "1-c" || q[0].ID != "d" {
-		t.Errorf("%d are refused, listed %+v", r.info.Refused, q)
-	}
-}
-
 // TestListOfGoneIsTriedAgain: under on_refusal fail the source does not have a listed revision for a while. A run that
 // goes on brings it over soon once the source has it again. It asks a few times, however long that takes.
 func TestListOfGoneIsTriedAgain(t *testing.T) {

@@ -16,6 +16,7 @@ type copies struct{ *chronicle }
 var copySubject = subject{
 	invariants: []Invariant{
 		{"S28c", "A source that lacks a revision which it announced is not asked for it again at once."},
+		{"S28d", "A copy of several revisions that breaks off each time before any of them is tried with fewer."},
 		{"S29p", "Only a run whose source lacks a revision ends with missing_doc."},
 		{"S30j", "A copy that brings nothing of what it asks for is given up after its retries."},
 		{"S30k", "A run does not give up a copy that still brings something."},
@@ -28,11 +29,13 @@ var copySubject = subject{
 		c.on.runCalls.add(func(c call) {
 			if op, is := c.op.(peer.CopyDoc); is {
 				cs.checkAlone(c.run, op)
+				cs.checkNarrows(c.run, op)
 			}
 		})
 		c.on.runReplied.add(func(a reply) {
 			if op, is := a.op.(peer.CopyDoc); is {
 				cs.checkFruitless(a.run, op, a.Reply)
+				a.noteBroken(op, a.Reply)
 			}
 			if changes, is := a.Result.(peer.Changes); is {
 				a.wantedAgain(changes.Rows)
@@ -91,6 +94,37 @@ func (cs *copies) checkFruitless(r *run, op peer.CopyDoc, reply peer.Reply) {
 	most := manyBatches * (r.Replication().Source.Retries + 1)
 	if lasted := now.Sub(tried.since); tried.n > most && lasted > manyBatches*retriesLast {
 		cs.Fail("S30j", "%s goes on after %d attempts in %s that brought nothing: %s", r, tried.n, lasted, op)
+	}
+}
+
+// unbroken are copies in a row of the same revisions of a document that broke off before any of them.
+type unbroken struct {
+	revs []string
+	n    int
+}
+
+// checkNarrows is S28d: one revision that its source cannot read must not keep the others from being copied. A host
+// that cannot be reached, or is busy, fails for each of them. Several batches may want the same copy.
+func (cs *copies) checkNarrows(r *run, op peer.CopyDoc) {
+	switch tried := r.unbroken[op.ID]; {
+	case !slices.Equal(tried.revs, op.Revs):
+		delete(r.unbroken, op.ID)
+	case tried.n > manyBatches:
+		cs.Fail("S28d", "%s copies all of %v of %s again, of which none came %d times", r, op.Revs, op.ID, tried.n)
+	}
+}
+
+// noteBroken notes how a copy broke off.
+func (r *run) noteBroken(op peer.CopyDoc, reply peer.Reply) {
+	got, _ := reply.Result.(peer.Copied)
+	came := slices.ContainsFunc(got.Revs, func(rev peer.CopiedRev) bool { return slices.Contains(op.Revs, rev.Rev) })
+	f := reply.Failure
+	broke := f != nil && protocol.Passes(f) && f.Kind != peer.Unreachable && f.Kind != peer.Unresolvable
+	if broke && len(op.Revs) > 1 && !came {
+		if r.unbroken == nil {
+			r.unbroken = map[string]unbroken{}
+		}
+		r.unbroken[op.ID] = unbroken{op.Revs, r.unbroken[op.ID].n + 1}
 	}
 }
 

@@ -25,6 +25,18 @@ func TestCopies(t *testing.T) {
 			}
 		}
 	}
+	// breaking has a copy of two revisions break off n times, and then be made with the revisions named.
+	breaking := func(n int, f *peer.Failure, result peer.Result, revs ...string) func(*rig) {
+		return func(r *rig) {
+			run, op := r.run(nil), peer.CopyDoc{ID: "_design/a", Revs: []string{"1-a", "1-b"}}
+			for range n {
+				r.answer(run, r.call(run, op), op, peer.Reply{Result: result, Failure: f})
+			}
+			r.call(run, peer.CopyDoc{ID: "_design/a", Revs: revs})
+		}
+	}
+	newer := peer.Copied{Revs: []peer.CopiedRev{{Rev: "2-a"}}}
+	first := peer.Copied{Revs: []peer.CopiedRev{{Rev: "1-a"}}}
 	bulk := func(r *rig) *world.Run { return r.run(map[string]any{"use_bulk_get": true}) }
 	check(t, along(&bulkSubject, &copySubject), []case_{
 		{"asked again at once", func(r *rig) {
@@ -48,6 +60,13 @@ func TestCopies(t *testing.T) {
 		{"thirteen attempts, but the document changed", fruitlessly(13, func(r *rig) {
 			r.does(r.o.runs[0].Run, read, rows(from, "_design/a"))
 		}), ""},
+		{"broke off four times, and all asked for", breaking(4, kind(peer.Broken), newer, "1-a", "1-b"), "S28d"},
+		{"broke off four times, and one asked for", breaking(4, kind(peer.Broken), newer, "1-b"), ""},
+		{"broke off three times, and all asked for", breaking(3, kind(peer.Broken), newer, "1-a", "1-b"), ""},
+		{"failed four times, and all asked for", breaking(4, status(500), nil, "1-a", "1-b"), "S28d"},
+		{"busy four times", breaking(4, status(429), nil, "1-a", "1-b"), ""},
+		{"out of reach four times", breaking(4, kind(peer.Unreachable), nil, "1-a", "1-b"), ""},
+		{"one came four times", breaking(4, kind(peer.Broken), first, "1-a", "1-b"), ""},
 		{"given up while something came", func(r *rig) {
 			r.crashes(r.run(nil), copyOf("a"), peer.Reply{Result: copied, Failure: kind(peer.Broken)},
 				replication.Trouble{})

@@ -125,6 +125,7 @@ type attempts struct {
 	described [2]instant.Time
 	// fruitless are attempts in a row of a copy that brought nothing.
 	fruitless map[string]fruitless
+	unbroken  map[string]unbroken // by document
 	verdicts  verdicts
 	packed    packed
 	spent     spending
