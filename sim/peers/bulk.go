@@ -87,6 +87,12 @@ func (p *Pair) fetch(db *DB, id uint64, op peer.FetchDocs, f Fault) peer.Reply {
 	for i, d := range op.Docs {
 		fate := peer.FetchedDoc{Fate: peer.Left}
 		found := db.revs(d.ID, []string{d.Rev})
+		if f == RevDamaged && i == 0 {
+			db.damage(found)
+		}
+		if _, failure := db.readable(found); failure != nil {
+			return peer.Reply{Failure: failure}
+		}
 		switch {
 		case bytes > op.Budget || f == LeavesOut && i >= len(op.Docs)/2:
 		case f == RevMissing && i == 0, len(found) == 0, found[0] == nil:

@@ -11,6 +11,8 @@ import (
 // copyDoc reads revisions from the source and writes each to the target, at moments of their own.
 func (p *Pair) copyDoc(ctx context.Context, op peer.CopyDoc) peer.Reply {
 	var found []*docs.Document
+	var readable int
+	var damage *peer.Failure
 	torn := false
 	reply := p.request(ctx, peer.Source, "GET", op, at(func(db *DB, f Fault) peer.Reply {
 		found = db.revs(op.ID, op.Revs)
@@ -20,6 +22,10 @@ func (p *Pair) copyDoc(ctx context.Context, op peer.CopyDoc) peer.Reply {
 		if torn = db.Server.CutsRevs && len(found) > 1; torn {
 			p.net.Torn(db, op.ID)
 		}
+		if f == RevDamaged {
+			db.damage(found)
+		}
+		readable, damage = db.readable(found)
 		return peer.Reply{Result: peer.Copied{}}
 	}))
 	if reply.Failure != nil && reply.Result == nil {
@@ -31,6 +37,9 @@ func (p *Pair) copyDoc(ctx context.Context, op peer.CopyDoc) peer.Reply {
 		found = found[:len(found)/2]
 	case torn:
 		broken, found = p.torn(), found[:len(found)-1]
+	}
+	if damage != nil && len(found) > readable {
+		broken, found = p.ofSource(*damage), found[:readable]
 	}
 	if p.carry(ctx, peer.Source, found...) != nil {
 		return peer.Reply{Failure: &peer.Failure{Kind: peer.Cancelled}}
@@ -81,8 +90,12 @@ func (p *Pair) carry(ctx context.Context, side peer.Side, list ...*docs.Document
 const tears = 10
 
 // torn is the failure of an answer of the source that ended too soon.
-func (p *Pair) torn() *peer.Failure {
-	return &peer.Failure{Side: peer.Source, Method: "GET", URL: p.rep.Source.URL, Kind: peer.Broken}
+func (p *Pair) torn() *peer.Failure { return p.ofSource(peer.Failure{Kind: peer.Broken}) }
+
+// ofSource is a failure of a request for revisions.
+func (p *Pair) ofSource(f peer.Failure) *peer.Failure {
+	f.Side, f.Method, f.URL = peer.Source, "GET", p.rep.Source.URL
+	return &f
 }
 
 // put writes one revision to the target.

@@ -38,6 +38,7 @@ const (
 	FeedPauses   Fault = "couch-changes-pause"
 	LosesPending Fault = "couch-pending-null"
 	RevMissing   Fault = "couch-rev-missing"
+	RevDamaged   Fault = "couch-rev-damaged"
 	LeavesOut    Fault = "couch-bulk-get-part"
 	WritesPart   Fault = "couch-bulk-docs-part"
 	FailsSome    Fault = "couch-bulk-docs-some"
@@ -86,6 +87,7 @@ var Catalogue = []Entry{
 	{FeedPauses, "databases", "_changes", "half of the rows, and the rest just before the client gives up"},
 	{LosesPending, "databases", "_changes", "the answer does not say how many changes follow"},
 	{RevMissing, "databases", "_bulk_get, open_revs", "a revision is not found for a moment, or the one before is"},
+	{RevDamaged, "databases", "_bulk_get, open_revs", "a revision cannot be read until all trouble is over"},
 	{LeavesOut, "databases", "_bulk_get", "answers for some documents only"},
 	{WritesPart, "databases", "_bulk_docs", "fails half-way"},
 	{FailsSome, "databases", "_bulk_docs", "some documents are not written, or an attachment is missing"},
@@ -102,11 +104,11 @@ func RequestFaults(op peer.Op) []Fault {
 	case peer.ReadChanges:
 		return append(all, Truncated, Repeats, LosesPending, FeedStalls, FeedPauses)
 	case peer.FetchDocs:
-		return append(all, Truncated, LeavesOut, RevMissing, Stalls, Pauses)
+		return append(all, Truncated, LeavesOut, RevMissing, RevDamaged, Stalls, Pauses)
 	case peer.WriteDocs:
 		return append(all, TooLarge, ErrorAfter, WritesPart, FailsSome)
 	case peer.CopyDoc:
-		return append(all, TooLarge, Truncated, RevMissing, StubMissing, Conflict409, Stalls, Pauses)
+		return append(all, TooLarge, Truncated, RevMissing, RevDamaged, StubMissing, Conflict409, Stalls, Pauses)
 	case peer.PutLocal:
 		return append(all, ErrorAfter)
 	case peer.ReadDocs:

@@ -81,6 +81,7 @@ type DB struct {
 
 	known  map[Revision]bool // all revisions that the database has: false for leaves, true for their ancestors
 	purged purges
+	damaged
 }
 
 // history are the changes of a database, and how often it was put back.

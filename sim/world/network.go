@@ -110,6 +110,9 @@ func (n *network) heal() {
 	for _, s := range n.servers {
 		n.states[s].until, n.states[s].slow, n.states[s].silent = 0, 0, 0
 		n.states[s].moved = 0
+		for _, db := range s.DBs() {
+			peers.Repair(db)
+		}
 		for _, p := range n.w.nodes {
 			n.link(p.Process, s).line.setRate(0)
 		}

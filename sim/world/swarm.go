@@ -209,7 +209,7 @@ func (c *Config) drawRates(r *prng.Source, seed uint64) {
 // later are faults that came when seeds were in use. Each draws from a stream of its own, so that worlds without it
 // are as they were.
 var later = []string{peers.FeedPauses, peers.FeedStalls, "db-leaf-lost", "db-purged",
-	"db-sequence-jumps",
+	"db-sequence-jumps", peers.RevDamaged,
 	peers.Maintenance, peers.Pauses, peers.Stalls, "net-answers-twice", "net-deaf", "net-narrow", PasswordChanged,
 	"server-bad-request", ReadOnly, "server-redirects"}
 

@@ -1,0 +1,44 @@
+package peers
+
+import (
+	"slices"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/peer"
+)
+
+// damaged are revisions of a database that its server cannot read, such as those whose attachments are on a damaged
+// part of a disk. Each answer to a request for one of them ends before it.
+type damaged struct {
+	unread map[Revision]bool
+}
+
+// damage makes one of the documents unreadable. Those that are nil are not there.
+func (s *damaged) damage(list []*docs.Document) {
+	list = slices.DeleteFunc(slices.Clone(list), func(d *docs.Document) bool { return d == nil })
+	if len(list) == 0 {
+		return
+	}
+	if s.unread == nil {
+		s.unread = map[Revision]bool{}
+	}
+	d := list[int(list[0].Rev.ID[0])%len(list)] // whichever
+	s.unread[Revision{d.ID, d.Rev.String()}] = true
+}
+
+// readable returns how many of the documents come before one that cannot be read, and how an answer fails that is to
+// have all of them; nil if all can be read.
+func (s *damaged) readable(list []*docs.Document) (int, *peer.Failure) {
+	bad := func(d *docs.Document) bool { return d != nil && s.unread[Revision{d.ID, d.Rev.String()}] }
+	switch i := slices.IndexFunc(list, bad); i {
+	case -1:
+		return len(list), nil
+	case 0:
+		return 0, answer(500, "unknown_error", "badmatch")
+	default:
+		return i, &peer.Failure{Kind: peer.Broken}
+	}
+}
+
+// Repair makes all that a database has readable.
+func Repair(db *DB) { clear(db.unread) }
