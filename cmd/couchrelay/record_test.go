@@ -111,10 +111,13 @@ func TestRecordFlags(t *testing.T) {
 	if err := os.WriteFile(taken, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []serveCommand{{Record: taken}, {Record: filepath.Join(dir, "none", "log")}} {
-		if _, err := s.record(slog.New(slog.DiscardHandler)); err == nil ||
-			!strings.Contains(err.Error(), "--record") {
-			t.Errorf("%+v: %v", s, err)
+	none := filepath.Join(dir, "none", "log")
+	for path, want := range map[string]string{
+		taken: "--record: " + taken + " is there already", none: "--record: open " + none,
+	} {
+		s := serveCommand{Record: path}
+		if _, err := s.record(slog.New(slog.DiscardHandler)); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", path, err, want)
 		}
 	}
 	if log, err := (&serveCommand{}).record(slog.New(slog.DiscardHandler)); log != nil || err != nil {

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -149,7 +150,10 @@ func (s *serveCommand) record(logger *slog.Logger) (*eventlog.Writer, error) {
 		return nil, nil
 	}
 	log, err := eventlog.Create(s.Record, "couchrelay "+version, s.RecordLimit*1_000_000, logger)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil, fmt.Errorf("--record: %s is there already: remove it, or name another file", s.Record)
+	case err != nil:
 		return nil, fmt.Errorf("--record: %w", err)
 	}
 	return log, nil
