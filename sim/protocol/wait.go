@@ -158,7 +158,7 @@ func (w *waiting) called(r *Run, op peer.Op) error {
 func (r *Run) Rests(now instant.Time, excused bool) error {
 	w := &r.wait
 	r.now = now
-	if err := r.keepsSlot(); err != nil {
+	if err := r.keepsSlot(); err != nil && !excused {
 		return err
 	}
 	waits := r.phase == naming && r.base != "" || r.list.questions > 0

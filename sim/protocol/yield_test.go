@@ -168,6 +168,11 @@ func TestYielding(t *testing.T) {
 			c.pass(time.Minute)
 			rests(c)
 		}, Yielding},
+		{"not while the node stands still, and repeats no early copy", spec.Replication{}, func(c *talk) {
+			breaks(c, asked(early, copies)(c))
+			c.pass(time.Minute)
+			c.note(c.r.Rests(c.now, true))
+		}, legal},
 		{"not while an early copy is to be repeated later", spec.Replication{}, func(c *talk) {
 			later(c, asked(early, copies)(c))
 			rests(c)
