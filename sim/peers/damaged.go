@@ -11,12 +11,13 @@ import (
 // part of a disk. Each answer to a request for one of them ends before it.
 type damaged struct {
 	unread map[Revision]bool
+	sound  bool // nothing is damaged any more, also by requests that are under way
 }
 
 // damage makes one of the documents unreadable. Those that are nil are not there.
 func (s *damaged) damage(list []*docs.Document) {
 	list = slices.DeleteFunc(slices.Clone(list), func(d *docs.Document) bool { return d == nil })
-	if len(list) == 0 {
+	if s.sound || len(list) == 0 {
 		return
 	}
 	if s.unread == nil {
@@ -40,5 +41,5 @@ func (s *damaged) readable(list []*docs.Document) (int, *peer.Failure) {
 	}
 }
 
-// Repair makes all that a database has readable.
-func Repair(db *DB) { clear(db.unread) }
+// Repair makes all that a database has readable, for good.
+func Repair(db *DB) { db.damaged = damaged{sound: true} }
