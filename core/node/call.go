@@ -151,6 +151,10 @@ func (n *Node) answered(c *call, e Done) {
 			n.failing = true
 			n.note("store_error", "", "%s: %s; it is tried again until it gets through", called(c.req), e.Text)
 		}
+		if c.run != nil && c.run.end != nil {
+			// Reached: a run has ended, and what it asked for before does not get through
+			c.req = c.run.itsEnd(n)
+		}
 		c.pause = min(max(2*c.pause, firstPause), maxPause)
 		if _, beat := c.req.(Beat); beat {
 			c.pause = min(c.pause, maxBeatPause)

@@ -55,7 +55,7 @@ type run struct {
 type writes struct {
 	// busy is the run's request in flight; there is at most one, so that its writes happen in order. The
 	// others wait for it, at most one of a kind, and the newest replaces those of its kind that waited. The
-	// end goes first, and none goes after it.
+	// end goes first, also before one that has failed, and none goes after it.
 	busy     *call
 	claim    *Claim
 	progress *jobstore.Stats
@@ -160,8 +160,7 @@ func (n *Node) write(r *run) {
 	var q Request
 	switch {
 	case r.end != nil:
-		q, r.end = r.end, nil
-		noteEnd(n, q)
+		q = r.itsEnd(n)
 	case r.claim != nil:
 		q, r.claim = *r.claim, nil
 	case r.listed.change != nil:
@@ -174,6 +173,13 @@ func (n *Node) write(r *run) {
 		return
 	}
 	r.busy = n.issue(&call{req: q, run: r})
+}
+
+// itsEnd is the request that stores the end of the run, which is made now.
+func (r *run) itsEnd(n *Node) (q Request) {
+	q, r.end = r.end, nil
+	noteEnd(n, q)
+	return q
 }
 
 // onHold reports whether a hold stops the run.

@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
 	"couchrelay/core/replication"
 )
 
@@ -83,34 +85,68 @@ func TestUnreadableOfRun(t *testing.T) {
 	w.audit()
 }
 
-// TestUnreadableOfDraining: a node that drains leaves, though a job that it ran cannot be read. The others go on
-// elsewhere, and so does this one once it can be read.
+// TestUnreadableOfDraining: a node that drains leaves, though a job that it ran cannot be read, and its progress could
+// not be stored before. The others go on elsewhere, and so does this one once it can be read.
 func TestUnreadableOfDraining(t *testing.T) {
 	for _, part := range [][]any{nil, {0}} {
-		w := newWorld(t)
-		w.putMany(2, true)
-		n := w.start("n", nil)
-		w.pass(time.Minute)
-		key := w.rowOf("r000", part...)
-		was := w.damage(key, []byte{0xff})
-		n.step(Drain{})
-		n.stopAll()
-		w.pass(time.Minute)
-		if !n.exited || !slices.Contains(n.notes, "job_unreadable") {
-			t.Fatalf("%v: it stays with %d jobs: %v", part, n.Running(), n.texts)
-		}
-		other := w.start("other", nil)
-		w.pass(time.Minute)
-		if other.Running() != 1 {
-			t.Errorf("%v: of the rest %d run", part, other.Running())
-		}
-		w.damage(key, was)
-		w.pass(10 * time.Minute)
-		if other.Running() != 2 {
-			t.Errorf("%v: %d run once all can be read: %v", part, other.Running(), other.texts)
-		}
-		w.audit()
+		unreadableOfDraining(t, part, func(*driven) {})
+		unreadableOfDraining(t, part, func(n *driven) { n.step(RunProgress{Run: n.runOf("r000")}) })
 	}
+}
+
+func unreadableOfDraining(t *testing.T, part []any, before func(*driven)) {
+	w := newWorld(t)
+	w.putMany(2, true)
+	n := w.start("n", nil)
+	w.pass(time.Minute)
+	key := w.rowOf("r000", part...)
+	was := w.damage(key, []byte{0xff})
+	before(n)
+	n.step(Drain{})
+	n.stopAll()
+	w.pass(time.Minute)
+	if !n.exited || !slices.Contains(n.notes, "job_unreadable") {
+		t.Fatalf("%v: it stays with %d jobs: %v", part, n.Running(), n.texts)
+	}
+	other := w.start("other", nil)
+	w.pass(time.Minute)
+	if other.Running() != 1 {
+		t.Errorf("%v: of the rest %d run", part, other.Running())
+	}
+	w.damage(key, was)
+	w.pass(10 * time.Minute)
+	if other.Running() != 2 {
+		t.Errorf("%v: %d run once all can be read: %v", part, other.Running(), other.texts)
+	}
+	w.audit()
+}
+
+// TestClaimOfUnreadable: a job turns out to be a replication whose other job cannot be read, so its run cannot begin.
+// It keeps its slot from no other job.
+func TestClaimOfUnreadable(t *testing.T) {
+	w := newWorld(t)
+	w.put("one", `{"source":"http://h/a","target":"http://h/b","continuous":true}`)
+	w.put("two", `{"source":"http://h/a","target":"http://h/b","continuous":true,"filter":"d/f"}`)
+	var rec *jobstore.Record
+	w.do(func(tx kv.Tx) (err error) {
+		rec, err = w.s.Record(tx, jobstore.DocumentJobs(tuple.UUID{1})+"one")
+		return err
+	})
+	was := w.damage(w.rowOf("one", 0), []byte{0xff})
+	n := w.start("n", func(c *Config) { c.MaxJobs = 1 })
+	w.pass(5 * time.Second)
+	n.step(RunIdentifies{Run: n.runOf("two"), ID: rec.RepID, Base: rec.BaseID})
+	w.put("three", `{"source":"http://h/c","target":"http://h/b","continuous":true}`)
+	ran := false
+	for range 5 {
+		w.pass(time.Minute)
+		ran = ran || w.state("three") == jobstore.Running
+	}
+	if !ran {
+		t.Errorf("three has no turn, two is %s; %v", w.state("two"), n.texts)
+	}
+	w.damage(w.rowOf("one", 0), was)
+	w.audit()
 }
 
 // TestPauseAfterUnreadable: a request that met a job which cannot be read is repeated without it after a short pause,
