@@ -272,6 +272,25 @@ func TestTuneAfterFixing(t *testing.T) {
 	}
 }
 
+// TestClocksYearsApart: of two nodes one takes the year for 1970, and each sets the clock of decay by its own whenever
+// the other has. However long that lasts, jobs that wait go before those that come.
+func TestClocksYearsApart(t *testing.T) {
+	b := newBench(t)
+	b.share(func(c *Sharing) { c.Periods.Priority, c.PriorityCoeff = time.Second, 500_000 })
+	right, wrong := b.now, instant.Seconds(1000)
+	var last schedule.Place
+	for range 10 {
+		for _, now := range []instant.Time{wrong, right} {
+			b.do(func(tx kv.Tx) error { return b.s.Tune(tx, b.order().Decay, time.Second, now) })
+			place, _ := b.order().Enter(now, schedule.Account{})
+			if place.Compare(last) < 0 {
+				t.Fatalf("a job is queued at %+v, before one at %+v", place, last)
+			}
+			last = place
+		}
+	}
+}
+
 // TestTagsAreGivenOnce: of two turns that end at the same time one is repeated.
 func TestTagsAreGivenOnce(t *testing.T) {
 	b := newBench(t)

@@ -89,7 +89,7 @@ func (s *Store) Share(tx kv.Tx, c Sharing, now instant.Time) error {
 		o.Round = schedule.Round{} // over at once
 	}
 	if half := o.HalfLife(0, 0); o.PriorityCoeff != 0 && half != o.Decay.HalfLife {
-		o.Decay = o.Decay.Changed(now, half)
+		o = o.Retimed(now, half)
 	}
 	s.Keys.setOrder(tx, o)
 	return s.setShares(tx, c.Shares)
@@ -142,8 +142,7 @@ func (s *Store) Tune(tx kv.Tx, seen schedule.Decay, halfLife time.Duration, now 
 	if o.PriorityCoeff != 0 {
 		halfLife = o.HalfLife(0, 0)
 	}
-	o.Decay = o.Decay.Changed(now, halfLife)
-	s.Keys.setOrder(tx, o)
+	s.Keys.setOrder(tx, o.Retimed(now, halfLife))
 	return nil
 }
 

@@ -60,16 +60,30 @@ type Decay struct {
 	HalfLife time.Duration `json:"half_life"` // from minHalfLife to maxHalfLife
 }
 
-// At is what the clock shows at a time. It stands still before Since, and never goes back while time does
-// not.
+// lastShown is the last that the clock of Decay shows, with room for the logarithm of a priority value.
+const lastShown = 1 << 62
+
+// At is what the clock shows at a time. It stands still before Since and from lastShown on, and never goes back while
+// time does not.
 func (d Decay) At(now instant.Time) int64 {
-	passed := max(0, now.Sub(d.Since))
-	return d.Passed + mulDiv(int64(passed), 1<<fraction, int64(max(d.HalfLife, minHalfLife)))
+	passed := mulDiv(int64(max(0, now.Sub(d.Since))), 1<<fraction, int64(max(d.HalfLife, minHalfLife)))
+	return d.Passed + min(passed, lastShown-d.Passed)
 }
 
 // Changed returns the clock with another half-life from now on. It shows the same at this moment.
 func (d Decay) Changed(now instant.Time, halfLife time.Duration) Decay {
 	return Decay{Since: now, Passed: d.At(now), HalfLife: boundHalfLife(halfLife)}
+}
+
+// Retimed returns the order with another half-life from now on. A clock of decay that has come half of its way begins
+// anew, in another epoch. It comes so far where two nodes have clocks that are years apart: each finds it stale
+// whenever the other has set it, and it goes on by those years each time.
+func (o Order) Retimed(now instant.Time, halfLife time.Duration) Order {
+	if o.Decay = o.Decay.Changed(now, halfLife); o.Decay.Passed >= lastShown/2 {
+		// Reached: the clock of decay begins anew
+		o.Decay.Passed, o.Epoch = 0, o.Epoch+1
+	}
+	return o
 }
 
 // Stale reports whether the clock is to be set anew (Changed). One that was set by a clock that is ahead by more than

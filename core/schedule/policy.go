@@ -77,9 +77,9 @@ func (p *Policy) UnmarshalText(name []byte) (err error) {
 
 // Place is where a job stands in the order.
 type Place struct {
-	// Epoch counts the changes of the policy, and how often keys were outrun that a wrong clock had given. Keys of
-	// different epochs cannot be compared: jobs that were queued in the epoch before go first. Not negative, and only
-	// grows.
+	// Epoch counts the changes of the policy, how often keys were outrun that a wrong clock had given, and how often
+	// the clock of Decay began anew. Keys of different epochs cannot be compared: jobs that were queued in the epoch
+	// before go first. Not negative, and only grows.
 	Epoch int64
 	// Key orders the jobs of an epoch, the lowest first: a key of Decay (FairShare), the end of the last
 	// turn in microseconds (FIFO) or a tag (policies that need tails). A tag is not negative.
