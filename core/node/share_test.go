@@ -151,6 +151,28 @@ func TestSharesOfTwoNodes(t *testing.T) {
 	}
 }
 
+// TestSharesOfDifferingClocks: accounts get what their shares say though the clock of a node is behind all the time.
+func TestSharesOfDifferingClocks(t *testing.T) {
+	for _, policy := range []schedule.Policy{schedule.FairShare, schedule.Tags} {
+		w := newWorld(t)
+		w.share(func(s *jobstore.Sharing) { s.Policy, s.Shares = policy, map[string]int64{"a/_replicator": 300} })
+		w.tenant("a/_replicator", 2, 20)
+		w.tenant("b/_replicator", 3, 40)
+		for _, name := range []string{"n1", "n2"} {
+			w.start(name, func(cfg *Config) {
+				cfg.Limits = schedule.Limits{MaxJobs: 6, MaxChurn: 2}
+				cfg.ActivityTimeout, cfg.PollInterval, cfg.StopTimeout = 10*time.Minute, time.Minute, time.Minute
+			})
+		}
+		w.nodes[1].skew = -15 * time.Minute
+		w.play(90 * time.Minute)
+		ran := w.play(3 * time.Hour)
+		if got := 100 * ran["a/_replicator"].Seconds() / w.all(ran); math.Abs(got-75) > 2 {
+			t.Errorf("%s: the first account got %.1f%%, want 75%%", policy, got)
+		}
+	}
+}
+
 // TestWeightsOfTwoNodes: the jobs of an account have time in proportion to their weights, on whichever node they run,
 // and after an edit of their documents in proportion to the new ones; their account has its share.
 func TestWeightsOfTwoNodes(t *testing.T) {

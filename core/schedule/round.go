@@ -25,9 +25,8 @@ type Round struct {
 // TurnsPerRound is how many full turns of the queue a round lasts.
 const TurnsPerRound = 8
 
-// RoundEnds reports whether the round is over, with so many jobs ready; see FullTurn. So is one that begins in a
-// future to which some clock was set. A clock that is behind by less than a rotation is no reason: its node would
-// end the round that another one has just begun.
+// RoundEnds reports whether the round is over, with so many jobs ready; see FullTurn. One that begins in a future to
+// which some clock was set is to begin now instead. A clock that is behind by less than a rotation is no reason.
 func (o Order) RoundEnds(now instant.Time, ready int64, churn, slots int, minRun time.Duration) bool {
 	turn := o.FullTurn(ready, churn, slots, minRun)
 	length := mulDiv(int64(turn), TurnsPerRound, 1)
@@ -45,8 +44,12 @@ func (o Order) FullTurn(ready int64, churn, slots int, minRun time.Duration) tim
 		mulDiv(ready, int64(max(minRun, 0)), int64(slots))))
 }
 
-// NextRound is the round that begins now, with the first and the last tag that wait.
+// NextRound is the round that begins now, with the first and the last tag that wait. Of one that was to begin later it
+// has all but the time: if the clocks of nodes differ, one may find so whenever another one has begun a round.
 func (o Order) NextRound(now instant.Time, first, last int64) Round {
+	if now < o.Round.Since {
+		return Round{Since: now, Last: o.Round.Last, Base: o.Round.Base}
+	}
 	next := Round{Since: now, Last: last, Base: o.Round.Base}
 	if first < o.Round.Last {
 		next.Base = max(next.Base, last)

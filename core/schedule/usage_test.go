@@ -228,6 +228,9 @@ func TestNextRound(t *testing.T) {
 			t.Errorf("first %d, last %d: %+v", c.first, c.last, got)
 		}
 	}
+	if got, want := o.NextRound(4, 39, 60), (Round{4, 40, 20}); got != want {
+		t.Errorf("of a round from the future there is %+v, want %+v", got, want)
+	}
 	if o.Tail(10, 15) != 20 || o.Tail(10, 30) != 30 || o.Tail(50, 30) != 50 {
 		t.Errorf("tails %d, %d, %d", o.Tail(10, 15), o.Tail(10, 30), o.Tail(50, 30))
 	}
@@ -261,10 +264,10 @@ func TestRoundEnds(t *testing.T) {
 		t.Error("the round of one job on one slot goes on for ever")
 	}
 	if !o.RoundEnds(instant.Seconds(9000), 9, 9, 9, 0) {
-		t.Error("a round from the future goes on")
+		t.Error("a round from the future goes on as it is")
 	}
 	if o.RoundEnds(instant.Seconds(9941), 9, 9, 9, 0) {
-		t.Error("a round ends at once by a clock that is a little behind")
+		t.Error("a round begins again by a clock that is a little behind")
 	}
 	for _, name := range []string{"fairshare", "fifo", "stride", "lottery", "eevdf"} {
 		if o.Policy, _ = ParsePolicy(name); o.RoundEnds(long, 9, 9, 9, 0) {

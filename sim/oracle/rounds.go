@@ -38,7 +38,7 @@ var roundSubject = subject{
 			"turns of the jobs that wait, as the node saw them and the other nodes."},
 		{"S10l", "A round ends once, and nothing else changes with it; only another policy begins anew."},
 		{"S10m", "A round begins with the last tag that waits, and new tags begin there if a job waited for the " +
-			"whole round before."},
+			"whole round before. One that a clock began which was ahead begins again as it is."},
 		{"S10n", "Under tags no new tag is before the first job that waits, nor before where the round has tags " +
 			"begin."},
 		{"S10o", "A job that waited when two rounds ended goes before all jobs that come since."},
@@ -264,6 +264,10 @@ func (r *rounds) landed(l landing) {
 			r.Fail("S10l", "the end of %+v at %s makes %+v of %+v, and changes jobs %v",
 				q.Seen, l.Wall, order, before, l.jobs)
 		}
+		if order.Round.Since < before.Round.Since {
+			r.checkAgain(before.Round, order.Round)
+			continue
+		}
 		r.checkBegins(before.Round, order.Round)
 		r.checkWaited()
 	}
@@ -298,6 +302,13 @@ func (r *rounds) checkBegins(before, after schedule.Round) {
 	case after.Base != before.Base && (!maybe || after.Base != moved), surely && after.Base != moved:
 		r.Fail("S10m", "%+v follows %+v, and the first job that waits is from %d to %d",
 			after, before, e.first[0], e.first[1])
+	}
+}
+
+// checkAgain is S10m for a round that was to begin later.
+func (r *rounds) checkAgain(before, after schedule.Round) {
+	if before.Since = after.Since; after != before {
+		r.Fail("S10m", "%+v begins again as %+v", before, after)
 	}
 }
 

@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -8,8 +9,10 @@ import (
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
+	"couchrelay/core/kv/ryw"
 	"couchrelay/core/node"
 	"couchrelay/core/schedule"
+	"couchrelay/sim/world"
 )
 
 // TestRoundsAsSeen: each of two nodes has two jobs of ten give way in every minute, so that a round of ten jobs is
@@ -103,12 +106,30 @@ func TestRoundsInTheStore(t *testing.T) {
 		}
 	}
 	right := schedule.Round{Last: 9, Base: 9}
+	// ahead has a round begin by a clock that is ahead, and then again as next.
+	ahead := func(next schedule.Round) func(*rig) {
+		return func(r *rig) {
+			r.order(nil, tags)
+			waits(r, "a", 5)
+			waits(r, "b", 9)
+			r.pass(time.Minute)
+			o, at := tags, r.now().Add(time.Hour)
+			o.Round = schedule.Round{Since: at, Last: 9}
+			row, _ := json.Marshal(o)
+			l := landing{Landed: world.Landed{Asked: world.Asked{Request: node.EndRound{}, Wall: at}}}
+			l.Mutations = []ryw.Mutation{{Key: r.w.View().Store().Keys.Order, Value: row}}
+			r.o.on.followed.tell(l)
+			ends(r, o.Round, next, as)
+		}
+	}
 	check(t, &roundSubject, []case_{
 		{"two rounds", second(9, right, as), ""},
 		{"not the last tag", second(5, right, as), "S10m"},
 		{"behind the last tag", second(10, right, as), "S10m"},
 		{"without a base", second(9, schedule.Round{Last: 9}, as), "S10m"},
 		{"a base before the last tag", second(9, schedule.Round{Last: 9, Base: 8}, as), "S10m"},
+		{"of a clock that was ahead", ahead(schedule.Round{Last: 9}), ""},
+		{"of a clock that was ahead, and ends", ahead(right), "S10m"},
 		{"by another clock", second(9, right, func(o *schedule.Order) { o.Round.Since++ }), "S10l"},
 		{"with another policy", second(9, right, func(o *schedule.Order) { o.PriorityCoeff = 7 }), "S10l"},
 		{"a base in the first round", func(r *rig) {
