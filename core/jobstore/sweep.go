@@ -78,8 +78,9 @@ func overdue(s *Store, tx kv.Tx, now instant.Time, limit int, without []string) 
 	return list, nil
 }
 
-// uploadAge is how long an attachment's upload may make no progress before it counts as abandoned.
-const uploadAge = time.Hour
+// uploadAge is how long an attachment's upload may make no progress before it counts as abandoned. Its progress has the
+// time of the node that writes it, and a node whose clock is ahead of that must not take an upload under way.
+const uploadAge = time.Hour + wrongClock
 
 // accountRows is how many times as many rows of accounts as others a sweep looks at: most of them stay.
 const accountRows = 10

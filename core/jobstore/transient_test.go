@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/docs"
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
@@ -468,5 +469,31 @@ func TestRepeatedRequestWritesNothing(t *testing.T) {
 	b.accept()
 	if again := commits("joe"); again != 0 {
 		t.Errorf("sent again, it takes %d commits", again)
+	}
+}
+
+// TestUploadByAnotherClock: an upload is not swept by a node whose clock is hours ahead, and goes on. One that was
+// abandoned goes in the end.
+func TestUploadByAnotherClock(t *testing.T) {
+	b := newBench(t)
+	u := docs.NewUpload(tuple.UUID{2})
+	store := func(tx kv.Tx) error {
+		db, err := b.s.Docs.Open(tx, "_replicator")
+		if err != nil {
+			return err
+		}
+		return db.StoreUpload(u, b.now)
+	}
+	sweep := func(after time.Duration) {
+		b.do1(func(tx kv.Tx) error { _, err := b.s.Sweep(tx, b.now.Add(after), 9, 9); return err })
+	}
+	_, _ = u.Write(make([]byte, 1<<20)) // it never fails
+	b.do1(store)
+	u.Stored()
+	sweep(3 * time.Hour)
+	b.do1(store)
+	sweep(30 * time.Hour)
+	if err := kv.Do(context.Background(), b.db, store); !errors.Is(err, docs.ErrUploadGone) {
+		t.Errorf("after a day the upload is there: %v", err)
 	}
 }
