@@ -419,3 +419,30 @@ func TestPassedOver(t *testing.T) {
 		t.Error("the last document is not followed")
 	}
 }
+
+// TestReloadBesideUnreadable: a row of the mirror's feed cannot be read, so that no states are written back. A reload
+// has all runs begin anew, this one too: the database is followed on.
+func TestReloadBesideUnreadable(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", to(0))
+	w.start()
+	w.settle(10 * time.Second)
+	w.complete("d")
+	var last []byte
+	w.do(func(tx kv.Tx) error {
+		db, err := w.relay.Docs.Open(tx, mirror)
+		if err != nil {
+			return err
+		}
+		const instances, feed = 1, 7 // in keys of package docs
+		rows, err := tx.GetRange(w.relay.Keys.Docs.Sub(instances, db.Instance, feed).Range(), kv.RangeOptions{})
+		last = rows[len(rows)-1].Key
+		return err
+	})
+	w.damage(last)
+	w.settle(time.Minute)
+	w.follow(w.list...)
+	w.write("e", to(1))
+	w.settle(2 * time.Minute)
+	w.expectBody("e", to(1))
+}

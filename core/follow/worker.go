@@ -298,6 +298,11 @@ func (w *Worker) answer(e Answer) {
 			a.run.drop() // it goes back with the lease
 			return
 		}
+		if a.run != nil && a.run.ended && !a.run.released {
+			// Reached: a run is to end while a request of it fails
+			w.asks = slices.Delete(w.asks, i, i+1) // which may never get through; the job goes back by itself
+			return
+		}
 		if e.Part && a.run != nil {
 			a.avoid(w, e)
 		}
