@@ -215,7 +215,7 @@ func (p *pipeline) diff(b *batch) {
 }
 
 // lacksAll is what a target lacks that was not asked, or cannot read the question, as CouchDB if one of many revisions
-// has another form than its own. What it does with the documents tells of each.
+// has another form than its own, or that fails on it at each attempt. What it does with the documents tells of each.
 func lacksAll(op peer.DiffRevs) []peer.DocMissing {
 	all := make([]peer.DocMissing, len(op.Docs))
 	for i, d := range op.Docs {
@@ -227,7 +227,7 @@ func lacksAll(op peer.DiffRevs) []peer.DocMissing {
 func (p *pipeline) onDiff(b *batch, op peer.DiffRevs, reply peer.Reply) {
 	switch f := reply.Failure; {
 	case f == nil:
-	case ofOne(f):
+	case ofOne(f), p.plan.ofOneAtLast(f) && !isTooLong(f):
 		p.divide(b, lacksAll(op))
 		return
 	case isTooLong(f):

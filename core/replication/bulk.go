@@ -205,7 +205,7 @@ func (p *pipeline) onWritten(b *batch, g *group, op peer.WriteDocs, reply peer.R
 		p.write(b, g, peer.WriteDocs{Docs: op.Docs})
 	case isTooLong(f), ofOne(f) && !g.inline:
 		p.writeSmaller(b, g, op, f)
-	case g.inline && ofAttachments(f), p.plan.lenient() && Transient(f) && ofBulk(f):
+	case g.inline && ofAttachments(f), p.plan.ofOneAtLast(f):
 		// Reached: a bulk write fails for its attachments
 		p.writeAlone(b, g, op)
 	default:

@@ -333,9 +333,15 @@ func (f *refusals) onPage(page RefusedPage) {
 }
 
 // compare asks what the target lacks. A question that it cannot read is halved until the document is alone for which it
-// cannot: the others of the page may have got through.
+// cannot: the others of the page may have got through. A lenient run copies those that are due if it gets no answer.
 func (f *refusals) compare(op peer.DiffRevs, then func(missing []peer.DocMissing)) {
-	f.ask(op, func(reply peer.Reply) {
+	c := &call{op: op, absorb: func(reply peer.Reply) peer.Reply {
+		if bad := reply.Failure; bad != nil && !ofOne(bad) && !isTooLong(bad) && f.plan.ofOneAtLast(bad) {
+			return peer.Reply{Result: peer.Diff{Docs: lacksAll(op)}}
+		}
+		return reply
+	}}
+	c.then = func(reply peer.Reply) {
 		got, is := reply.Result.(peer.Diff)
 		switch {
 		case is:
@@ -346,7 +352,8 @@ func (f *refusals) compare(op peer.DiffRevs, then func(missing []peer.DocMissing
 			// Reached: the target does not take a question about documents of the list
 			f.compareHalves(op, then)
 		}
-	})
+	}
+	f.issue(c)
 }
 
 // compareHalves is compare for a question that the target has not read.

@@ -90,7 +90,7 @@ func (b *bulk) note(r *run, op peer.Op, reply peer.Reply, memory int) {
 	case peer.WriteDocs:
 		b.excused = b.excused || reply.Failure != nil
 	case peer.DiffRevs:
-		b.blind = b.blind || is400(reply.Failure)
+		b.blind = b.blind || r.goesOnWithout(reply.Failure)
 	}
 	switch got := reply.Result.(type) {
 	case peer.Changes:

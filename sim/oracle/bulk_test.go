@@ -137,5 +137,5 @@ func TestBulk(t *testing.T) {
 
 // countsOnly keeps the counts of runs, and judges nothing.
 var countsOnly = subject{begin: func(c *chronicle) {
-	c.on.runReplied.add(func(a reply) { a.counts.note(a.op, a.Reply) })
+	c.on.runReplied.add(func(a reply) { a.counts.note(a.op, a.Reply, a.run) })
 }}

@@ -23,7 +23,7 @@ var counterSubject = subject{
 	begin: func(c *chronicle) {
 		cn := &counters{c}
 		c.on.runCalls.add(cn.called)
-		c.on.runReplied.add(func(a reply) { a.counts.note(a.op, a.Reply) })
+		c.on.runReplied.add(func(a reply) { a.counts.note(a.op, a.Reply, a.run) })
 		c.on.runTells.add(func(t telling) { cn.check(t.run, t.info, false) })
 		c.on.runSaidEnd.add(func(e ending) { cn.check(e.run, e.end.Info, e.completed()) })
 	},
@@ -95,7 +95,7 @@ func (r *run) ofList(op peer.Op) bool {
 }
 
 // note notes an answer. Of a feed that broke off the rows count that came.
-func (n *counts) note(op peer.Op, reply peer.Reply) {
+func (n *counts) note(op peer.Op, reply peer.Reply, r *run) {
 	if changes, is := reply.Result.(peer.Changes); is {
 		n.rows += int64(len(changes.Rows))
 		for _, row := range changes.Rows {
@@ -122,11 +122,15 @@ func (n *counts) note(op peer.Op, reply peer.Reply) {
 		switch {
 		case reply.Failure == nil:
 			n.diff(op, reply.Result.(peer.Diff))
-		case is400(reply.Failure): // one of them cannot be read, and what of the others the target has is not known
+		case r.goesOnWithout(reply.Failure):
 			n.lack(op)
 		}
 	}
 }
+
+// goesOnWithout reports whether a run need not know what it asked the target: one document of the question cannot be
+// read, or may be what the target fails on at each attempt.
+func (r *run) goesOnWithout(f *peer.Failure) bool { return is400(f) || f != nil && r.lenient() }
 
 // lack notes that the target may lack all revisions in a question.
 func (n *counts) lack(op peer.DiffRevs) {

@@ -63,6 +63,17 @@ func TestCounters(t *testing.T) {
 			r.does(run, asked("a", "b", "c"), lacks("b"))
 			r.call(run, reads("a"))
 		}, "S30y"},
+		{"read without an answer", func(r *rig) {
+			run := r.run(nil)
+			r.fails(run, asked("a"), status(500))
+			r.call(run, reads("a"))
+		}, "S30y"},
+		{"read without an answer by a lenient run", func(r *rig) {
+			run := r.run(nil)
+			run.Record().ErrorCount = 5
+			r.fails(run, asked("a"), status(500))
+			r.call(run, reads("a"))
+		}, ""},
 		{"read without a question after five answers", func(r *rig) {
 			run := r.run(nil)
 			for range absentMost {

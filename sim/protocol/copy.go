@@ -56,6 +56,8 @@ type want struct {
 	missed   int        // answers in which the source lacked it
 	waits    []*refusal // that the list has to know
 	parts    *question  // of a comparison that is made in parts; else nil
+	// unanswered is set when a lenient run has no answer to a comparison, and may go on without one.
+	unanswered bool
 }
 
 // pool has the wants of one revision: more than one when the feed told of it again before it was concluded,
@@ -134,6 +136,9 @@ func (r copier) pick(n name, may func(*want) bool) *want {
 
 // readable reports whether a want may be read now: the target lacks it, or may be taken to lack it.
 func (r copier) readable(w *want) bool {
+	if w.stage == announced && w.unanswered {
+		return true
+	}
 	if w.stage == announced && w.position != nil {
 		r.skips.look(r.now)
 		return r.skips.last != 0 && r.skips.last >= w.since
@@ -206,18 +211,21 @@ func (r copier) compared(f *flight, reply peer.Reply) {
 		case divides(reply.Failure) && len(r.list.page) > 1:
 			r.list.halve()
 			return
-		case divides(reply.Failure):
+		case divides(reply.Failure), r.goesOnWithout(reply.Failure):
 			got, is = peer.Diff{Docs: lacksAll(r.list.page)}, true
 		}
 		r.list.compared(r.Run, got, is)
 		return
 	}
 	parts, asked := f.wants[0].parts, f.op.(peer.DiffRevs).Docs
-	if isTooLong(reply.Failure) || parts != nil && unreadable(reply.Failure) {
+	switch known := parts != nil; {
+	case isTooLong(reply.Failure), known && unreadable(reply.Failure):
 		if len(asked) > 1 {
 			f.halve()
 			return
 		}
+		got, is = peer.Diff{Docs: lacksAll(asked)}, true
+	case known && r.goesOnWithout(reply.Failure):
 		got, is = peer.Diff{Docs: lacksAll(asked)}, true
 	}
 	switch {
@@ -230,9 +238,24 @@ func (r copier) compared(f *flight, reply peer.Reply) {
 		}
 	default:
 		for _, w := range f.wants {
-			w.stage = announced
+			w.stage, w.unanswered = announced, r.goesOnWithout(reply.Failure)
 		}
 	}
+}
+
+// goesOnWithout reports whether a lenient run takes for lacking what it asked about, maybe after further attempts: the
+// target may fail on one document each time, or a firewall refuse what is in it, without a word.
+func (r *Run) goesOnWithout(f *peer.Failure) bool {
+	if f == nil || !r.Lenient || Throttles(f) {
+		return false
+	}
+	switch f.Kind {
+	case peer.Status:
+		return Passes(f) || f.Error == ""
+	case peer.Broken, peer.TimedOut, peer.Malformed:
+		return true
+	}
+	return false
 }
 
 // question is a comparison that is made in parts, since the target did not take it whole.
@@ -348,7 +371,10 @@ func (r copier) stands(id, rev string) string {
 
 // takes notes that a request is about a revision.
 func (r copier) takes(f *flight, w *want) {
-	if w.stage == announced {
+	switch {
+	case w.unanswered:
+		r.turn.moved = cmp.Or(r.turn.moved, r.now)
+	case w.stage == announced:
 		r.took(leavesOutComparison)
 	}
 	w.stage = reading
