@@ -116,9 +116,10 @@ func (p *Pair) openFeed(ctx context.Context, op peer.ReadChanges) (*feed, *peer.
 	filtered := p.filter.Kind != spec.DocIDs || !p.noDocIDs.Load()
 	a, failure := p.source.ask(long, p.changesRequest(op, filtered), http.StatusOK)
 	if filtered && p.filter.Kind == spec.DocIDs && takesNoList(failure) {
-		p.noDocIDs.Store(true)
-		filtered = false
-		a, failure = p.source.ask(long, p.changesRequest(op, filtered), http.StatusOK)
+		a, failure = p.source.ask(long, p.changesRequest(op, false), http.StatusOK)
+		if failure == nil {
+			p.noDocIDs.Store(true)
+		}
 	}
 	if failure != nil {
 		return nil, failure
@@ -129,11 +130,10 @@ func (p *Pair) openFeed(ctx context.Context, op peer.ReadChanges) (*feed, *peer.
 	return f, nil
 }
 
-// takesNoList reports whether a server answered that it takes no POST, or a proxy before it that this one is too long:
-// nginx takes 1 MB unless it is told otherwise.
+// takesNoList reports whether a server answered that it takes no POST, or a proxy before it, as one that lets clients
+// read only does with 401 or 403, or that this one is too long: nginx takes 1 MB unless it is told otherwise.
 func takesNoList(f *peer.Failure) bool {
-	return f != nil && f.Kind == peer.Status &&
-		(f.Status == http.StatusMethodNotAllowed || f.Status == http.StatusRequestEntityTooLarge)
+	return f != nil && f.Kind == peer.Status && slices.Contains([]int{401, 403, 405, 413}, f.Status)
 }
 
 // changesRequest returns the request for all changes after op.Since or, with op.Wait, for the next ones to

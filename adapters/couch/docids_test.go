@@ -40,10 +40,10 @@ func TestNoDocIDs(t *testing.T) {
 	})
 }
 
-// TestOnlyDocIDs: no row of another document comes, whatever the source makes of the list, be it too long for a proxy,
-// and none if it is empty.
+// TestOnlyDocIDs: no row of another document comes, whatever the source makes of the list, be it too long for a proxy
+// or one that lets us read only, and none if it is empty.
 func TestOnlyDocIDs(t *testing.T) {
-	for _, post := range []int{200, 405, 413} {
+	for _, post := range []int{200, 401, 403, 405, 413} {
 		for _, ids := range [][]string{nil, {"doc12", "doc3"}, {"doc3", "doc1", "doc20"}} {
 			inRig(t, func(w http.ResponseWriter, r *http.Request) {
 				if r.Method == http.MethodPost && post != 200 {
@@ -75,4 +75,25 @@ func TestUnwantedThatBreaks(t *testing.T) {
 			t.Errorf("%+v, %v", got, f)
 		}
 	}, func(rep *spec.Replication) { rep.Filter = spec.Filter{Kind: spec.DocIDs, DocIDs: []string{"c"}} })
+}
+
+// TestLockedOutOfChanges: a source that shows no changes at all for a while is asked for those of the documents again.
+func TestLockedOutOfChanges(t *testing.T) {
+	locked, asked := true, ""
+	inRig(t, func(w http.ResponseWriter, r *http.Request) {
+		if asked += r.Method + " "; locked {
+			says(403, `{"error":"forbidden"}`)(w, r)
+			return
+		}
+		says(200, numbered(1, 25))(w, r)
+	}, nil, func(r *rig) {
+		if f := r.do(peer.ReadChanges{Since: "0", Limit: 10}).Failure; f == nil || f.Status != 403 {
+			t.Errorf("%v", f)
+		}
+		locked = false
+		must[peer.Changes](r, peer.ReadChanges{Since: "0", Limit: 10})
+		if asked != "POST GET POST " {
+			t.Errorf("asked %s", asked)
+		}
+	}, func(rep *spec.Replication) { rep.Filter = spec.Filter{Kind: spec.DocIDs, DocIDs: []string{"doc12"}} })
 }

@@ -17,7 +17,7 @@ type Pair struct {
 	source, target *endpoint
 	filter         spec.Filter
 	style          string // parameter of _changes: all_docs for all leaves, main_only for the winners
-	// noDocIDs is set once the source has refused POST _changes with 405, or with 413. Its changes are then filtered by
+	// noDocIDs is set once the source has refused POST _changes, and answered GET. Its changes are then filtered by
 	// document ids here.
 	noDocIDs atomic.Bool
 
