@@ -22,6 +22,7 @@ type docCopy struct {
 	own      map[string]bool // the same; there may be hundreds of thousands
 	later    []string        // revisions that are asked for when the call has done with those that it asks for now
 	narrowed bool            // there were some
+	untried  bool            // the last answer brought nothing, and what is asked for now was not asked for alone yet
 
 	written int64 // documents that the run had written when the copy failed first, and this one's since
 
@@ -29,6 +30,7 @@ type docCopy struct {
 	admitted map[string]bool // revisions that the target refused so before it let us in
 	lacked   int             // answers in which the source lacked a revision
 	lacking  []string        // revisions that the last answer lacked
+	gone     string          // how the source failed over these, maybe for an attachment of theirs; empty if it did not
 	obstacle *peer.Refusal   // why the target did not take a revision that it must take, of the last answer
 	counted  map[string]bool // revisions that the target took (true) or refused (false); each counts once
 }
@@ -47,7 +49,7 @@ func (p *pipeline) copyDoc(b *batch, doc alone) {
 // and the answer then broke off, the target is asked about that first: until it lets us in, no attempt would
 // get further.
 func (c *docCopy) absorb(reply peer.Reply) peer.Reply {
-	c.obstacle, c.lacking, c.doubtful = nil, nil, nil
+	c.obstacle, c.lacking, c.gone, c.doubtful = nil, nil, "", nil
 	progress := false
 	if got, is := reply.Result.(peer.Copied); is {
 		progress = c.takeCopied(got, reply.Failure == nil)
@@ -62,7 +64,7 @@ func (c *docCopy) absorb(reply peer.Reply) peer.Reply {
 		// Reached: a copy breaks off, and the target may know us no longer
 		reply.Failure = nil
 	}
-	if f := reply.Failure; f != nil && Transient(f) && ofBulk(f) && !progress {
+	if c.untried = false; reply.Failure != nil && ofBulk(reply.Failure) && !progress {
 		c.narrow()
 	}
 	return reply
@@ -70,15 +72,17 @@ func (c *docCopy) absorb(reply peer.Reply) peer.Reply {
 
 // narrow has the next attempt ask for the last revision alone, and for the others after it: each attempt may fail as
 // the last one did. The source may be unable to read the first of them, or break off long answers, which begin with
-// newer leaves each time.
-func (c *docCopy) narrow() {
+// newer leaves each time. It reports whether there are others.
+func (c *docCopy) narrow() bool {
 	op := c.call.op.(peer.CopyDoc)
 	last := len(op.Revs) - 1
 	if last == 0 {
-		return
+		return false
 	}
-	c.later, op.Revs, c.narrowed = append(c.later, op.Revs[:last]...), op.Revs[last:], true
+	c.later, op.Revs = append(c.later, op.Revs[:last]...), op.Revs[last:]
+	c.narrowed, c.untried, c.lacked = true, true, 0
 	c.call.op = op
+	return true
 }
 
 // takeCopied counts the revisions that came over and leaves the others in the operation. The source may send
@@ -158,9 +162,12 @@ func (c *docCopy) onCopied(reply peer.Reply) {
 			c.crash(Trouble{Error: "db_not_found", Reason: f.String()})
 			return
 		case lacks:
-			c.lacking = op.Revs
+			c.lacking, c.gone = op.Revs, v.Reason
 		case f.Kind == peer.Oversized:
 			c.leave(Finding{Refusal: v})
+			return
+		case ofBulk(f) && c.leaves() && (c.untried || c.narrow()):
+			c.again(c.call, 0)
 			return
 		case ofBulk(f) && c.leaves():
 			// Reached: a document that was refused before cannot be copied at all
@@ -231,7 +238,8 @@ func (c *docCopy) takesNone(v *peer.Refusal) bool {
 	return mayPass(v) && aboutUs(v) && !c.hasRoom() && c.info.Written == c.refused.taken
 }
 
-// leave leaves out what the call asks for, and lists it: it must not end a run that could go on without it.
+// leave leaves out what the call asks for, and lists it: it must not end a run that could go on without it. What is put
+// off may fail in the same way, so it has fewer retries.
 func (c *docCopy) leave(v Finding) {
 	op := c.call.op.(peer.CopyDoc)
 	for _, rev := range op.Revs {
@@ -242,6 +250,7 @@ func (c *docCopy) leave(v Finding) {
 		}
 		c.refused.list(c.batch, v)
 	}
+	c.call.brief = true
 	c.over()
 }
 
@@ -252,7 +261,8 @@ func (c *docCopy) askAgain(op peer.CopyDoc) {
 	c.lacked++
 	if c.lacked > 1 && c.leaves() {
 		// Reached: the source does not have a revision that was refused any more
-		c.leave(Finding{Refusal: peer.Refusal{Status: 404, Error: "not_found", Reason: notThere}, Failed: true})
+		v := peer.Refusal{Status: 404, Error: "not_found", Reason: cmp.Or(c.gone, notThere)}
+		c.leave(Finding{Refusal: v, Failed: true})
 		return
 	}
 	if c.lacked > 1 && c.batch.retries && !c.stopping && (c.plan.Continuous || c.plan.Crashes >= lenientAfter) {
@@ -262,10 +272,9 @@ func (c *docCopy) askAgain(op peer.CopyDoc) {
 	}
 	if c.lacked > 1 || c.stopping {
 		// Reached: the source does not have what it announced
-		c.crash(Trouble{
-			Error:  "missing_doc",
-			Reason: fmt.Sprintf("the source announced revisions of document %q that it does not have: %s", op.ID, some(c.lacking)),
-		})
+		const lacks = "the source announced revisions of document %q that it does not have: %s"
+		reason := strings.TrimSpace(fmt.Sprintf(lacks+" %s", op.ID, some(c.lacking), c.gone))
+		c.crash(Trouble{Error: "missing_doc", Reason: reason})
 		return
 	}
 	op.Since = nil

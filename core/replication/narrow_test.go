@@ -3,9 +3,12 @@ package replication
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"couchrelay/core/peer"
+	"couchrelay/core/spec"
 )
 
 // whenCopied notes which revisions the copies of a run ask for, and has answer say what comes of each.
@@ -58,7 +61,7 @@ func TestCutAnswers(t *testing.T) {
 }
 
 // chokes is a server that fails when it comes to a revision, and refuses 1-d, which is too large.
-func (w *world) chokes(side peer.Side, rev string) {
+func (w *world) chokes(side peer.Side, status int, rev string) {
 	w.whenCopied(func(c Call, op peer.CopyDoc) *peer.Reply {
 		var refused []peer.CopiedRev
 		end := slices.Index(op.Revs, rev)
@@ -76,28 +79,34 @@ func (w *world) chokes(side peer.Side, rev string) {
 		got := out.Result.(peer.Copied)
 		got.Revs = append(got.Revs, refused...)
 		if out.Result = got; end >= 0 {
-			out.Failure = &peer.Failure{Side: side, Kind: peer.Status, Status: 500}
+			out.Failure = &peer.Failure{Side: side, Kind: peer.Status, Status: status}
 		}
 		return &out
 	})
 }
 
 // TestUnreadableRevision: of a document one revision cannot be read, or written. The others come over, and a lenient
-// run lists that one alone. One that the target refuses is listed for what the target said.
+// run lists that one alone. One that the target refuses is listed for what the target said. PouchDB's server answers
+// 404 to who asks for an attachment that it has lost.
 func TestUnreadableRevision(t *testing.T) {
 	for _, rev := range []string{"1-a", "1-b", "1-c"} {
-		for _, side := range []peer.Side{peer.Source, peer.Target} {
+		for _, status := range []int{500, 404, 403} {
+			side := peer.Source
+			if status == 500 && rev != "1-b" {
+				side = peer.Target
+			}
 			w := forked(t, "1-a", "1-b", "1-c", "1-d")
 			w.plan.Crashes = lenientAfter
-			w.chokes(side, rev)
+			w.chokes(side, status, rev)
 			w.begin()
 			end := w.wantEnd(Completed, "")
 			row, refused := w.list[peerRev{"d", rev}], w.list[peerRev{"d", "1-d"}]
-			if len(w.list) != 2 || row == nil || !row.Failed || refused == nil || refused.Status != 413 {
-				t.Errorf("%s at the %s: listed %v", rev, side, w.list)
+			failed := row != nil && row.Failed && strings.Contains(row.Reason, fmt.Sprint(status))
+			if len(w.list) != 2 || !failed || refused == nil || refused.Status != 413 {
+				t.Errorf("%d for %s at the %s: listed %v", status, rev, side, w.list)
 			}
 			if i := end.Info; i.DocsWritten != 42 || i.DocWriteFailures != 2 {
-				t.Errorf("%s at the %s: %s", rev, side, i)
+				t.Errorf("%d for %s at the %s: %s", status, rev, side, i)
 			}
 		}
 	}
@@ -151,6 +160,50 @@ func TestNotNarrowed(t *testing.T) {
 		w.wantEnd(Completed, "")
 		if len(*asked) != 1 || (*asked)[0] != "[1-a 1-b]" {
 			t.Errorf("%s: asked for %v in the end", f.Kind, *asked)
+		}
+	}
+}
+
+// TestNothingReadable: a document with many leaves of which none can be read keeps a lenient run no longer than it must:
+// once one was given time, the others are tried once more each.
+func TestNothingReadable(t *testing.T) {
+	for _, status := range []int{500, 404} {
+		var leaves []string
+		for i := range 50 {
+			leaves = append(leaves, fmt.Sprint("1-", i))
+		}
+		w := forked(t, leaves...)
+		w.plan.Crashes = lenientAfter
+		w.whenCopied(func(Call, peer.CopyDoc) *peer.Reply {
+			return &peer.Reply{Failure: &peer.Failure{Side: peer.Source, Kind: peer.Status, Status: status}}
+		})
+		began := w.now
+		w.begin()
+		w.wantEnd(Completed, "")
+		if took := w.now.Sub(began); len(w.list) != 50 || took > 10*time.Minute {
+			t.Errorf("%d: the run took %s, and listed %d", status, took, len(w.list))
+		}
+	}
+}
+
+// TestUnreadableInList: a listed revision that cannot be copied keeps no other one of its document on the list.
+func TestUnreadableInList(t *testing.T) {
+	for _, status := range []int{500, 404, 403} {
+		for _, bad := range []string{"1-a", "1-b", "1-c"} {
+			for _, retries := range []int{0, 5} {
+				w := forked(t, "1-a", "1-b", "1-c")
+				w.plan.OnRefusal, w.plan.Retries = spec.RetryRefused, retries
+				for _, rev := range []string{"1-a", "1-b", "1-c"} {
+					w.keep(Finding{Refusal: peer.Refusal{ID: "d", Rev: rev, Status: 403}})
+				}
+				w.chokes(peer.Source, status, bad)
+				w.since, w.plan.SinceSeq = 3, seqOf(3) // the feed has passed them
+				w.begin()
+				w.wantEnd(Completed, "")
+				if len(w.list) != 1 || !w.lists("d", bad) {
+					t.Errorf("%d for %s, %d retries: listed %v", status, bad, retries, w.list)
+				}
+			}
 		}
 	}
 }
