@@ -164,8 +164,8 @@ func TestNotNarrowed(t *testing.T) {
 	}
 }
 
-// TestNothingReadable: a document with many leaves of which none can be read keeps a lenient run no longer than it must:
-// once one was given time, the others are tried once more each.
+// TestNothingReadable: a document with many leaves of which none can be read keeps a lenient run no longer than it
+// must: once one was given time, the others are tried once more each.
 func TestNothingReadable(t *testing.T) {
 	for _, status := range []int{500, 404} {
 		var leaves []string
