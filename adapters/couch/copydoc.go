@@ -105,6 +105,12 @@ func isTooLong(f *peer.Failure, line int) bool {
 	return f.Kind == peer.Status && (silent || f.Status == http.StatusRequestURITooLong)
 }
 
+// hasLongHeader reports whether a server did not take a request for the length of line and headers together. A shorter
+// line may do; if not, it need not be this document.
+func hasLongHeader(f *peer.Failure) bool {
+	return f.Kind == peer.Status && f.Status == http.StatusRequestHeaderFieldsTooLarge
+}
+
 // fill returns the largest n up to limit that fits. If n fits, so must all smaller ones.
 func fill(limit int, fits func(n int) bool) int {
 	low, high := 0, limit
@@ -125,7 +131,7 @@ func (c *copying) fetch() *peer.Failure {
 	r, revs := c.fit()
 	a, f := c.pair.source.ask(c.ctx, r, http.StatusOK)
 	if f != nil {
-		if isTooLong(f, c.length(r)) {
+		if isTooLong(f, c.length(r)) || hasLongHeader(f) {
 			return c.shrink(f, c.length(r))
 		}
 		return f
@@ -170,14 +176,16 @@ func (c *copying) passDeep() {
 	}
 }
 
-// shrink makes the next request shorter after 414. If it cannot be shorter, the answer is the copying's
+// shrink makes the next request shorter after 414 or 431. If it cannot be shorter, the answer is the copying's
 // failure.
 func (c *copying) shrink(f *peer.Failure, sent int) *peer.Failure {
 	shortest := c.length(c.request(1, 0))
 	if c.line = min(c.line, sent) / 2; sent > shortest && c.line >= minRequestLine {
 		return nil
 	}
-	f.Kind = peer.Oversized
+	if !hasLongHeader(f) {
+		f.Kind = peer.Oversized
+	}
 	return f
 }
 
