@@ -72,11 +72,11 @@ func (r lister) lists(findings []replication.Finding) error {
 		if r.twice[n.id] {
 			r.refuseAll(n)
 		}
+		if w := r.lacking(n); r.Lenient && w != nil { // it may have been listed before, and been told of again
+			r.refuse(n, w)
+		}
 		if to := r.list.refusals[n]; to != nil {
 			r.list.listing = append(r.list.listing, to)
-		} else if w := r.lacking(n); r.Lenient && w != nil {
-			r.refuse(n, w)
-			r.list.listing = append(r.list.listing, r.list.refusals[n])
 		} else if !r.list.revs[n] && !r.twice[n.id] {
 			return breach(Covering, "it lists %s of %q, which the target has not refused", n.rev, n.id)
 		}

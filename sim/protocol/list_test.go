@@ -49,6 +49,22 @@ func TestListed(t *testing.T) {
 			c.does(diff("a", "1-a"), peer.Diff{})
 			c.lists(over)
 		}, legal},
+		{"listed twice, since the feed told of it again", spec.Replication{}, func(c *talk) {
+			c.r.Lenient = true
+			c.located()
+			since := peer.Zero
+			for n := range 2 {
+				at := row(n+1, "a", "1-a")
+				c.does(peer.ReadChanges{Since: since, Limit: 10},
+					peer.Changes{Rows: []peer.Change{at}, End: n == 1, LastSeq: at.Seq})
+				c.does(diff("a", "1-a"), lacks("a", "1-a"))
+				c.fails(peer.CopyDoc{ID: "a", Revs: []string{"1-a"}}, 500)
+				c.lists(replication.Finding{Refusal: peer.Refusal{ID: "a", Rev: "1-a", Status: 500}, Failed: true})
+				c.hears(replication.Stored{})
+				since = at.Seq
+			}
+			c.saves(2)
+		}, legal},
 		{"compared for the list and for the feed at once", spec.Replication{}, func(c *talk) {
 			feed := c.page("a", "1-a")
 			c.fails(diff("a", "1-a"), 500)
