@@ -76,7 +76,7 @@ func (c *docCopy) absorb(reply peer.Reply) peer.Reply {
 func (c *docCopy) narrow() bool {
 	op := c.call.op.(peer.CopyDoc)
 	last := len(op.Revs) - 1
-	if last == 0 {
+	if last <= 0 {
 		return false
 	}
 	c.later, op.Revs = append(c.later, op.Revs[:last]...), op.Revs[last:]

@@ -109,7 +109,7 @@ func (cs *copies) checkNarrows(r *run, op peer.CopyDoc) {
 	switch tried := r.unbroken[op.ID]; {
 	case !slices.Equal(tried.revs, op.Revs):
 		delete(r.unbroken, op.ID)
-	case tried.n > manyBatches:
+	case tried.n > max(manyBatches, r.told[op.ID]):
 		cs.Fail("S28d", "%s copies all of %v of %s again, of which none came %d times", r, op.Revs, op.ID, tried.n)
 	}
 }
@@ -128,8 +128,17 @@ func (r *run) noteBroken(op peer.CopyDoc, reply peer.Reply) {
 	}
 }
 
-// wantedAgain forgets the attempts for documents that the feed has brought once more.
+// wantedAgain forgets the attempts for documents that the feed has brought once more, and counts the batches that may
+// want to copy several leaves of a document at once.
 func (r *run) wantedAgain(rows []peer.Change) {
+	for _, row := range rows {
+		if len(row.Revs) > 1 {
+			if r.told == nil {
+				r.told = map[string]int{}
+			}
+			r.told[row.ID]++
+		}
+	}
 	for name, f := range r.fruitless { // in any order
 		if slices.ContainsFunc(rows, func(row peer.Change) bool { return row.ID == f.id }) {
 			delete(r.fruitless, name)

@@ -62,6 +62,17 @@ func TestCopies(t *testing.T) {
 		}), ""},
 		{"broke off four times, and all asked for", breaking(4, kind(peer.Broken), newer, "1-a", "1-b"), "S28d"},
 		{"broke off four times, and one asked for", breaking(4, kind(peer.Broken), newer, "1-b"), ""},
+		{"broke off four times, each in a batch of its own", func(r *rig) {
+			run := r.run(nil)
+			for range 4 {
+				row := peer.Change{Seq: from, ID: "_design/a", Revs: []string{"1-a", "1-b"}}
+				r.does(run, read, peer.Changes{Rows: []peer.Change{row}})
+			}
+			for range 4 {
+				r.fails(run, peer.CopyDoc{ID: "_design/a", Revs: []string{"1-a", "1-b"}}, kind(peer.Broken))
+			}
+			r.call(run, peer.CopyDoc{ID: "_design/a", Revs: []string{"1-a", "1-b"}})
+		}, ""},
 		{"broke off three times, and all asked for", breaking(3, kind(peer.Broken), newer, "1-a", "1-b"), ""},
 		{"failed four times, and all asked for", breaking(4, status(500), nil, "1-a", "1-b"), "S28d"},
 		{"busy four times", breaking(4, status(429), nil, "1-a", "1-b"), ""},

@@ -126,6 +126,7 @@ type attempts struct {
 	// fruitless are attempts in a row of a copy that brought nothing.
 	fruitless map[string]fruitless
 	unbroken  map[string]unbroken // by document
+	told      map[string]int      // how often the feed has told of several leaves, by document
 	verdicts  verdicts
 	packed    packed
 	spent     spending
