@@ -79,8 +79,8 @@ type refusals struct {
 	next instant.Time // when the next pass begins; Never while there is no reason for one
 	standing
 	taken int64 // documents that the target had taken when the list had room last, in this run
-	hope        // that passes which follow the writes of such documents take something off the list
-	last  bool  // a one-shot has begun its last attempts
+	followUps
+	last bool // a one-shot has begun its last attempts
 
 	// The pass under way; without meaning while passing is false.
 	passing bool
@@ -201,7 +201,7 @@ func (f *refusals) wrote(id string) {
 	asked := f.asking && slices.ContainsFunc(f.page.Docs, func(d Listed) bool { return d.ID == id })
 	if f.docs[digest] || f.found[digest] || asked {
 		f.changed = true
-		f.passBy(f.soon())
+		f.passBy(f.pause())
 	}
 }
 
@@ -286,7 +286,7 @@ func (f *refusals) due() instant.Time {
 func (f *refusals) passWhenDue() {
 	switch {
 	case f.now >= f.due():
-		f.hopes, f.brought = f.changed, false
+		f.followUp, f.removed = f.changed, false
 		f.passing, f.changed, f.next = true, false, instant.Never
 		f.failing, f.keeps = f.files(), false
 		f.insists = f.ending() && !f.last
@@ -432,7 +432,7 @@ func (f *refusals) copied(id string, asked []string, counted map[string]bool) {
 }
 
 func (f *refusals) leaves(id, rev string) {
-	f.brought = true
+	f.removed = true
 	f.over = append(f.over, Finding{Refusal: peer.Refusal{ID: id, Rev: rev}, Over: true})
 }
 
@@ -478,7 +478,7 @@ func (f *refusals) pageSize() int { return min(f.plan.BatchSize, listedAtOnce) }
 func (f *refusals) endPass() {
 	f.passing, f.docs, f.tried = false, f.found, nil
 	f.unfinished = f.keeps
-	f.hope.ended()
+	f.followUps.ended()
 	if wait := f.next.Sub(f.now); f.next != instant.Never && wait >= firstRefusedPause/2 {
 		f.next = f.next.Add(time.Duration(f.rng.Uint64n(uint64(wait / 8))))
 	}
