@@ -96,6 +96,11 @@ func (w *world) update(t failer, edits ...Edit) []Written {
 	for rest := edits; len(rest) > 0; rest = edits[len(all):] {
 		all = append(all, must(t, w, func(db *Database) ([]Written, error) { return db.Update(rest) })...)
 	}
+	for _, w := range all {
+		if w.Err != nil && w.Changed {
+			t.Fatalf("the edit of %q is refused, and has changed the document: %v", w.ID, w.Err)
+		}
+	}
 	if after := printed(edits); after != before {
 		t.Fatalf("edits, which an attempt of the transaction may need again, were\n%s, and are now\n%s", before, after)
 	}

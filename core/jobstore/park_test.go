@@ -280,6 +280,22 @@ func TestReleaseIsSpread(t *testing.T) {
 	}
 }
 
+// TestLiftedAndUnreadable: a job of a lifted hold that cannot be read stays where it is until it can.
+func TestLiftedAndUnreadable(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	hold := Hold{Server: "h"}
+	b.do(func(tx kv.Tx) error { _, err := b.by(tx).MakeHold(hold); return err })
+	b.tryAccept()
+	b.do(func(tx kv.Tx) error { _, err := b.by(tx).LiftHold(hold.ID()); return err })
+	if b.promote(jobID("r")); b.shown(jobID("r")).HeldBy == "" {
+		t.Error("it comes back unread")
+	}
+	if b.promote(); b.shown(jobID("r")).HeldBy != "" {
+		t.Error("it does not come back")
+	}
+}
+
 // TestLiftedAtOnce: the jobs of all lifted holds come back with the next look, within its bound.
 func TestLiftedAtOnce(t *testing.T) {
 	b := newBench(t)

@@ -229,6 +229,31 @@ func TestForbiddenLeafsAreDoubtedOneByOne(t *testing.T) {
 	}
 }
 
+// TestEachPartOfACopyIsWaitedFor: a copy of which nothing came goes on in parts, and the source may lack each of them
+// for a moment.
+func TestEachPartOfACopyIsWaitedFor(t *testing.T) {
+	w := newWorld(t)
+	w.dbs[peer.Source].write("doc", "2-b")
+	w.dbs[peer.Source].write("doc", "2-a")
+	lacked := map[string]bool{}
+	copies(w, func(op peer.CopyDoc) peer.Reply {
+		rev := op.Revs[0]
+		switch {
+		case len(op.Revs) > 1:
+			return peer.Reply{Failure: &torn}
+		case !lacked[rev]:
+			lacked[rev] = true
+			return peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: rev, Missing: true}}}}
+		}
+		w.dbs[peer.Target].write("doc", rev)
+		return peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: rev}}}}
+	})
+	w.begin()
+	if end := w.wantEnd(Completed, ""); end.Info.DocsWritten != 2 {
+		t.Errorf("%s", end.Info)
+	}
+}
+
 // TestCopyFromDeletedSource: what a source lacks is another matter than a source that is not there.
 func TestCopyFromDeletedSource(t *testing.T) {
 	for reason, want := range map[string]string{

@@ -20,13 +20,14 @@ func parsed(t *testing.T, text string) ejson.Value {
 func TestUnmask(t *testing.T) {
 	const stored = `{"source":{"url":"https://h/a","headers":{"X-Token":"t","Authorization":"Bearer b"},` +
 		`"auth":{"basic":{"username":"u","password":"p"}}},` +
-		`"target":"http://v:q@t:5984/b?token=k","proxy":"http://w:r@x"}`
+		`"target":"http://v:q@t:5984/b?token=k","proxy":"http://w:r@x","target_proxy":"http://y:s@x"}`
 	for name, c := range map[string]struct {
 		next, want string // want is empty for what is refused
 	}{
 		"all": {`{"source":{"url":"https://h/a","headers":{"X-Token":"*****","Authorization":"*****"},` +
 			`"auth":{"basic":{"username":"u","password":"*****"}}},` +
-			`"target":"http://v:*****@t:5984/b?token=*****","proxy":"http://w:*****@x"}`, stored},
+			`"target":"http://v:*****@t:5984/b?token=*****","proxy":"http://w:*****@x",` +
+			`"target_proxy":"http://y:*****@x"}`, stored},
 		"another database": {`{"target":"http://v:*****@t:5984/other"}`, `{"target":"http://v:q@t:5984/other"}`},
 		"a new field": {`{"target":"http://v:*****@t:5984/b","x":"*****"}`,
 			`{"target":"http://v:q@t:5984/b","x":"*****"}`},
@@ -64,6 +65,9 @@ func TestUnmask(t *testing.T) {
 		"query by another proxy": {`{"target":"http://v:q@t:5984/b?token=*****","proxy":"http://evil"}`, ""},
 		"header by another proxy": {
 			`{"source":{"url":"https://h/a","headers":{"X-Token":"*****"}},"source_proxy":"http://evil"}`, ""},
+		"proxy behind another one": {
+			`{"source":"http://h/a","source_proxy":"http://evil","target_proxy":"http://y:*****@x"}`,
+			`{"source":"http://h/a","source_proxy":"http://evil","target_proxy":"http://y:s@x"}`},
 		"by the other side's proxy": {`{"target":"http://v:*****@t:5984/b","source_proxy":"http://evil"}`,
 			`{"target":"http://v:q@t:5984/b","source_proxy":"http://evil"}`},
 	} {

@@ -35,6 +35,7 @@ func TestValidate(t *testing.T) {
 		{bob, "ann", "", own, "missing"},
 		{ann, "ann", `{"type":"user","name":"ann","roles":["dev","ops"]}`, own, "Only _admin may edit roles"},
 		{ann, "ann", `{"type":"user","name":"ann","roles":["ops"]}`, own, "Only _admin may edit roles"},
+		{ann, "ann", `{"type":"user","name":"ann","roles":[]}`, own, "Only _admin may edit roles"},
 		{ann, "ann", `{"type":"user","name":"ann","roles":["dev"]}`, "", "Only _admin may set roles"},
 		{admin, "ann", `{"name":"ann","roles":[]}`, "-", "doc.type must be user"},
 		{admin, "ann", `{"type":"user","roles":[]}`, "-", "doc.name is required"},
