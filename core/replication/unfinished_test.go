@@ -65,6 +65,23 @@ func TestListIsGone(t *testing.T) {
 	}
 }
 
+// TestLogsGoBeforeTheCopy: a run that copies all anew reads no changes before both databases have forgotten their logs.
+func TestLogsGoBeforeTheCopy(t *testing.T) {
+	last := func(n int) int { return n - 1 }
+	for _, choose := range []func(int) int{first, last} {
+		w := leftOut(t)
+		clear(w.list)
+		w.reply = func(c Call) *peer.Reply {
+			if _, is := c.Op.(peer.ReadChanges); is && (w.unfinished(peer.Source) || w.unfinished(peer.Target)) {
+				t.Errorf("%s, and there still is a log", c.Op)
+			}
+			return nil
+		}
+		w.begin()
+		w.runToEnd(choose)
+	}
+}
+
 // TestListOfGoneIsNeeded: under on_refusal fail a listed revision stays listed that the source does not have for a
 // while. A job that is made anew has no list, and gets the document once the source has it again.
 func TestListOfGoneIsNeeded(t *testing.T) {
