@@ -69,7 +69,7 @@ func TestDamagedRowsAreTold(t *testing.T) {
 		"vanished":  func(tx kv.Tx) error { _, err := q.Expire(tx, "w", &[10]byte{}, 9); return err },
 		"call":      func(tx kv.Tx) error { return q.Keys.CallWorkerOf(tx, "run") },
 		"call all":  func(tx kv.Tx) error { return q.Keys.CallAll(tx) },
-		"in lot":    func(tx kv.Tx) error { _, err := q.Keys.InLot(tx, "lot", "", 9); return err },
+		"in lot":    func(tx kv.Tx) error { _, err := q.Keys.InLot(tx, "lot", 9); return err },
 		"counts":    func(tx kv.Tx) error { _, err := q.Counts(tx); return err },
 		"incarnate": func(tx kv.Tx) error { _, err := q.Keys.Incarnate(tx); return err },
 		"restore":   func(tx kv.Tx) error { return q.Keys.Reincarnate(tx) },

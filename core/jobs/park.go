@@ -53,14 +53,10 @@ func (k Keys) CallAll(tx kv.Tx) error {
 	return nil
 }
 
-// InLot lists up to limit jobs of a lot, in the order of their ids, after the id after.
-func (k Keys) InLot(r kv.Reader, lot, after string, limit int) (ids []string, err error) {
+// InLot lists the first jobs of a lot, up to limit, in the order of their ids.
+func (k Keys) InLot(r kv.Reader, lot string, limit int) (ids []string, err error) {
 	in := k.Parked.Sub(lot)
-	at := in.Range()
-	if after != "" {
-		at.Begin = kv.KeyAfter(in.Pack(after))
-	}
-	rows, err := r.GetRange(at, kv.RangeOptions{Limit: limit})
+	rows, err := r.GetRange(in.Range(), kv.RangeOptions{Limit: limit})
 	if err != nil {
 		return nil, err
 	}

@@ -165,7 +165,7 @@ func (l lots) await(repID string) error {
 // removed before it runs hands it on. A job that cannot be read must not keep the one before from its end: then it is
 // noted that the replication is free, and the next Promote gives it to one that can be read.
 func (l lots) handOver(repID string) error {
-	waiting, err := l.s.Keys.Jobs.InLot(l.tx, lotBehind+repID, "", 1)
+	waiting, err := l.s.Keys.Jobs.InLot(l.tx, lotBehind+repID, 1)
 	if err != nil || len(waiting) == 0 {
 		return err
 	}
@@ -186,7 +186,7 @@ func (l lots) handOver(repID string) error {
 // as a job that is moved, so that the next ones do not wait for another poll.
 func (l lots) succeed(row []byte, repID string, without []string) (moved int, err error) {
 	odd := func(id string) bool { return slices.Contains(without, id) }
-	waiting, err := l.s.Keys.Jobs.InLot(l.tx, lotBehind+repID, "", 1+len(without))
+	waiting, err := l.s.Keys.Jobs.InLot(l.tx, lotBehind+repID, 1+len(without))
 	if err != nil {
 		return 0, err
 	}

@@ -179,7 +179,7 @@ func (k Keys) Holds(r kv.Reader) (list []Hold, err error) {
 
 // HeldJobs lists up to limit jobs that a hold has parked.
 func (k Keys) HeldJobs(r kv.Reader, hold string, limit int) ([]string, error) {
-	return k.Jobs.InLot(r, lotHeld+hold, "", limit)
+	return k.Jobs.InLot(r, lotHeld+hold, limit)
 }
 
 // Holding finds the hold that stops a job. A node asks for each of its runs, and each comparison would parse URLs, so
@@ -252,7 +252,7 @@ func (l lots) releaseOf(row []byte, now instant.Time, limit int, without []strin
 	if repID, is := strings.CutPrefix(hold, lotBehind); is {
 		return l.succeed(row, repID, without)
 	}
-	all, err := l.s.Keys.Jobs.InLot(l.tx, lotHeld+hold, "", limit+len(without))
+	all, err := l.s.Keys.Jobs.InLot(l.tx, lotHeld+hold, limit+len(without))
 	if err != nil {
 		return 0, err
 	}
