@@ -155,6 +155,21 @@ func TestApplied(t *testing.T) {
 	}
 }
 
+// TestErrorsOfALongRun: a run that fails after a long time begins with short pauses, though it has not got through.
+func TestErrorsOfALongRun(t *testing.T) {
+	for ran, want := range map[time.Duration]int{time.Minute: 4, time.Hour: 1} {
+		r := reading()
+		r.job.Errors = 3
+		r.w.now = r.began.Add(ran)
+		r.end("timeout", "why")
+		r.advance()
+		ask, _ := r.w.out[len(r.w.out)-1].(Ask)
+		if q, is := ask.Request.(Release); !is || q.Errors != want {
+			t.Errorf("after %s: %+v, want %d errors", ran, r.w.out, want)
+		}
+	}
+}
+
 // TestLeftovers: documents that the feed did not bring are asked for until the database has said of each that it is not
 // there, or has answered it each time; then it is taken as it is.
 func TestLeftovers(t *testing.T) {
