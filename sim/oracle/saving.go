@@ -64,6 +64,7 @@ type saving struct {
 	// covers is through which all was done when the checkpoint began. Of a run that asks the target alone, any such
 	// question may have begun it, since the run also asks before it forgets that documents were refused.
 	covers []peer.Seq
+	listed bool // something was listed since; the list may have been empty before
 
 	durable  [2]bool   // by side: its writes are durable, as of the present checkpoint
 	filtered bool      // the filter function was read for the present checkpoint
@@ -97,7 +98,8 @@ func (sv *savings) called(c call) {
 	case peer.PutLocal:
 		if r.writesAnew(op, sv.logs) {
 			head, _ := sv.logs.head(op.Body)
-			if healed := r.saving.list && !sv.logs.read(op.Body).list; !healed { // which is told at once
+			empty := !sv.logs.read(op.Body).list || r.saving.listed
+			if healed := r.saving.list && empty; !healed { // which is told at once
 				sv.checkPace(r)
 			}
 			sv.checkAskedFirst(r, head)
@@ -125,7 +127,7 @@ func (s *saving) begins(r *run, commits bool) {
 	}
 	if r.feed.begun && commits != filtered && (!already || s.unasked) {
 		if !already {
-			s.covers = nil
+			s.covers, s.listed = nil, false
 		}
 		s.covers = append(s.covers, r.Info().ThroughSeq)
 	}
@@ -348,8 +350,11 @@ func (s *saving) noteStore(step runStep, now instant.Time) {
 		s.store, s.stored = s.store-1, now
 	}
 	for _, e := range step.effects {
-		switch e.(type) {
-		case replication.Refused, replication.ReadRefused:
+		switch e := e.(type) {
+		case replication.Refused:
+			s.store++
+			s.listed = s.listed || slices.ContainsFunc(e.Findings, func(f replication.Finding) bool { return !f.Over })
+		case replication.ReadRefused:
 			s.store++
 		}
 	}

@@ -33,6 +33,24 @@ func TestSavings(t *testing.T) {
 			run.call(run.run, peer.DiffRevs{})
 		}
 	}
+	// relisting has a run that goes on save two logs that rely on a list, and list something before the second.
+	relisting := func(effects ...replication.Effect) func(*rig) {
+		return func(r *rig) {
+			s := r.savesIn(nil)
+			list := func(log, _ map[string]any) { log["unfinished"] = true }
+			s.has(r.edit(r.db("s1", "a1"), "a"))
+			s.commits()
+			body := s.log("one", s.run.Info().ThroughSeq, list)
+			s.puts(peer.Target, body)
+			s.puts(peer.Source, body)
+			s.has(r.edit(r.db("s1", "a1"), "b"))
+			s.pass(time.Second)
+			s.commits()
+			r.see(world.RunStepped{Run: s.run, Event: replication.Wake{}, Effects: effects})
+			s.puts(peer.Target, s.log("two", s.run.Info().ThroughSeq, list))
+			s.call(s.run, peer.DiffRevs{})
+		}
+	}
 	more := func(s *saver) { s.has(s.edit(s.db("s1", "a1"), "b"), "b") }
 	stop := func(r *rig, s *saver) { r.step(node.Wake{}, node.StopRun{Run: s.run.ID()}) }
 	// first has a run write its first checkpoint after the test's own steps.
@@ -121,6 +139,11 @@ func TestSavings(t *testing.T) {
 		}), ""},
 		{"saved after the interval", paced(10*time.Second, more), ""},
 		{"saved too soon", paced(9*time.Second, more), "S21d"},
+		{"saved soon, with a list", relisting(), "S21d"},
+		{"saved soon, and something was taken off the list",
+			relisting(replication.Refused{Findings: []replication.Finding{{Over: true}}}), "S21d"},
+		{"saved soon, since the list was empty for a moment",
+			relisting(replication.Refused{Findings: []replication.Finding{{Failed: true}}}), ""},
 		{"saved soon after an older log", func(r *rig) {
 			s := r.looksIn(nil)
 			older := s.log("older", r.edit(r.db("s1", "a1"), "a"), nil)

@@ -72,10 +72,14 @@ func (r lister) lists(findings []replication.Finding) error {
 		if r.twice[n.id] {
 			r.refuseAll(n)
 		}
-		if w := r.lacking(n); r.Lenient && w != nil { // it may have been listed before, and been told of again
+		to := r.list.refusals[n]
+		if w := r.lacking(n); r.Lenient && w != nil && (to == nil || to.listed) {
+			// One that was listed before was told of again, or its listed ancestor was tried again.
+			r.twice[n.id] = r.twice[n.id] || to != nil
 			r.refuse(n, w)
+			to = r.list.refusals[n]
 		}
-		if to := r.list.refusals[n]; to != nil {
+		if to != nil {
 			r.list.listing = append(r.list.listing, to)
 		} else if !r.list.revs[n] && !r.twice[n.id] {
 			return breach(Covering, "it lists %s of %q, which the target has not refused", n.rev, n.id)

@@ -65,6 +65,20 @@ func TestListed(t *testing.T) {
 			}
 			c.saves(2)
 		}, legal},
+		{"tried again, after its listed ancestor brought it", spec.Replication{}, func(c *talk) {
+			c.r.Lenient = true
+			feed := c.page("a", "1-a")
+			newer := row(2, "a", "2-b")
+			refused := peer.CopiedRev{Rev: "2-b", Refused: &refusal}
+			c.does(diff("a", "1-a"), lacks("a", "1-a"))
+			c.gets(feed, peer.Changes{Rows: []peer.Change{newer}, End: true, LastSeq: newer.Seq})
+			c.does(diff("a", "2-b"), lacks("a", "2-b"))
+			c.fails(peer.CopyDoc{ID: "a", Revs: []string{"2-b"}}, 500)
+			c.does(peer.CopyDoc{ID: "a", Revs: []string{"1-a"}}, peer.Copied{Revs: []peer.CopiedRev{refused}})
+			c.lists(replication.Finding{Refusal: peer.Refusal{ID: "a", Rev: "2-b", Status: 413}})
+			c.hears(replication.Stored{})
+			c.asks(peer.CopyDoc{ID: "a", Revs: []string{"2-b"}})
+		}, legal},
 		{"compared for the list and for the feed at once", spec.Replication{}, func(c *talk) {
 			feed := c.page("a", "1-a")
 			c.fails(diff("a", "1-a"), 500)
