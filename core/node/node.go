@@ -363,6 +363,7 @@ func (n *Node) configure(s Settings) {
 	n.timers.rotate = min(n.timers.rotate, n.clock.Steady)
 	n.timers.scan = min(n.timers.scan, n.clock.Steady)
 	n.timers.charge = min(n.timers.charge, n.cfg.nextCharge(n.clock, &n.rng)) // its interval may have become shorter
+	n.hungry = true
 	n.tell()
 	if s.Maintenance {
 		n.stopAll()
