@@ -65,12 +65,14 @@ var verdictSubject = subject{
 type verdicts struct {
 	refused map[peers.Revision]bool // for good
 	took    map[peers.Revision]bool // when they were sent alone, and has not refused since
+	wrote   map[peers.Revision]bool // the same, and may have refused since
 	doubted map[peers.Revision]bool // refused over credentials
 	sure    map[again]bool          // sent once more after the target was opened
 	after   map[uint64]bool         // copies that were sent after the target was opened for them
 	failed  []failedCopy            // copies that are to be sent once more after a pause
 	// newer are refused over credentials as well, and came in place of such a revision: a copy sends what the source
-	// has by then. The run may take that for the second refusal, or ask once more.
+	// has by then. The run may take that for the second refusal, or ask once more. Or the target took them before: the
+	// copy that had them written passes over them when they come with the rest, and another one does not.
 	newer map[peers.Revision]bool
 	// unread are documents of which the target could not read which revisions it was asked for. The run does not know
 	// which of those listed the target has by now.
@@ -141,7 +143,7 @@ var tooLarge peers.Revision
 // hear notes an answer that a run is told, and returns what the target refused for good in it.
 func (v *verdicts) hear(id uint64, op peer.Op, got peer.Reply) (refused []peers.Revision) {
 	if v.refused == nil {
-		v.refused, v.took = map[peers.Revision]bool{}, map[peers.Revision]bool{}
+		v.refused, v.took, v.wrote = map[peers.Revision]bool{}, map[peers.Revision]bool{}, map[peers.Revision]bool{}
 		v.doubted, v.sure = map[peers.Revision]bool{}, map[again]bool{}
 		v.newer, v.unread = map[peers.Revision]bool{}, map[string]bool{}
 	}
@@ -167,7 +169,7 @@ func (v *verdicts) hear(id uint64, op peer.Op, got peer.Reply) (refused []peers.
 			case rev.Missing:
 				repeats = true
 			case rev.Refused == nil:
-				v.took[name] = true
+				v.took[name], v.wrote[name] = true, true
 			case v.forGood(again{id, name}, rev.Refused):
 				refused = append(refused, name)
 			case overCredentials(rev.Refused):
@@ -180,11 +182,12 @@ func (v *verdicts) hear(id uint64, op peer.Op, got peer.Reply) (refused []peers.
 	for _, name := range refused {
 		v.refused[name] = true
 		delete(v.took, name)
+		v.newer[name] = v.newer[name] || v.wrote[name]
 	}
 	if copied, is := op.(peer.CopyDoc); is && repeats && !asksFirst {
 		v.failed = append(v.failed, failedCopy{copied, v.after[id]})
 	}
-	return refused
+	return slices.DeleteFunc(refused, func(name peers.Revision) bool { return v.wrote[name] })
 }
 
 // overCredentials reports whether a target refused a document in words that it may have for each of our requests.

@@ -77,6 +77,13 @@ func TestVerdictsOnTheRun(t *testing.T) {
 		{"goes on under fail", copies(spec.FailRefused, nothing, refused(413)), "S73a"},
 		{"asks whether the target knows it", copies(spec.FailRefused, nothing, forbidden(), forbidden()), ""},
 		{"goes on though the target knows it", copies(spec.FailRefused, opens, forbidden(), forbidden()), "S73a"},
+		{"goes on though a copy wrote what the target refuses later, which comes with the rest", func(r *rig) {
+			run := r.under(spec.FailRefused)
+			first := r.call(run, copyOf("a"))
+			took := peer.Copied{Revs: []peer.CopiedRev{{Rev: "1-a"}}}
+			r.answer(run, first, copyOf("a"), peer.Reply{Result: took, Failure: kind(peer.Broken)})
+			r.does(run, copyOf("a"), refused(413))
+		}, ""},
 		{"goes on after another copy of the document that was sent before", func(r *rig) {
 			run := r.under(spec.FailRefused)
 			other := r.call(run, copyOf("a"))
