@@ -105,8 +105,8 @@ func isTooLong(f *peer.Failure, line int) bool {
 	return f.Kind == peer.Status && (silent || f.Status == http.StatusRequestURITooLong)
 }
 
-// hasLongHeader reports whether a server did not take a request for the length of line and headers together. A shorter
-// line may do; if not, it need not be this document.
+// hasLongHeader reports whether a server did not take a request for the length of its line and headers together. A
+// shorter line may help. If it does not, the headers alone may be too long, which says nothing about this document.
 func hasLongHeader(f *peer.Failure) bool {
 	return f.Kind == peer.Status && f.Status == http.StatusRequestHeaderFieldsTooLarge
 }

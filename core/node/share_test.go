@@ -127,12 +127,7 @@ func TestSharesOfTwoNodes(t *testing.T) {
 			set(300, 100)
 			w.tenant("a/_replicator", 2, 20)
 			w.tenant("b/_replicator", 3, 40)
-			for _, name := range []string{"n1", "n2"} {
-				w.start(name, func(cfg *Config) {
-					cfg.Limits = schedule.Limits{MaxJobs: 6, MaxChurn: 2}
-					cfg.ActivityTimeout, cfg.PollInterval, cfg.StopTimeout = 10*time.Minute, time.Minute, time.Minute
-				})
-			}
+			w.startTwo()
 			percent := func() float64 {
 				w.play(90 * time.Minute)
 				ran := w.play(3 * time.Hour)
@@ -151,6 +146,16 @@ func TestSharesOfTwoNodes(t *testing.T) {
 	}
 }
 
+// startTwo starts two nodes with six slots each.
+func (w *world) startTwo() {
+	for _, name := range []string{"n1", "n2"} {
+		w.start(name, func(cfg *Config) {
+			cfg.Limits = schedule.Limits{MaxJobs: 6, MaxChurn: 2}
+			cfg.ActivityTimeout, cfg.PollInterval, cfg.StopTimeout = 10*time.Minute, time.Minute, time.Minute
+		})
+	}
+}
+
 // TestSharesOfDifferingClocks: accounts get what their shares say though the clock of a node is behind all the time.
 func TestSharesOfDifferingClocks(t *testing.T) {
 	for _, policy := range []schedule.Policy{schedule.FairShare, schedule.Tags} {
@@ -158,12 +163,7 @@ func TestSharesOfDifferingClocks(t *testing.T) {
 		w.share(func(s *jobstore.Sharing) { s.Policy, s.Shares = policy, map[string]int64{"a/_replicator": 300} })
 		w.tenant("a/_replicator", 2, 20)
 		w.tenant("b/_replicator", 3, 40)
-		for _, name := range []string{"n1", "n2"} {
-			w.start(name, func(cfg *Config) {
-				cfg.Limits = schedule.Limits{MaxJobs: 6, MaxChurn: 2}
-				cfg.ActivityTimeout, cfg.PollInterval, cfg.StopTimeout = 10*time.Minute, time.Minute, time.Minute
-			})
-		}
+		w.startTwo()
 		w.nodes[1].skew = -15 * time.Minute
 		w.play(90 * time.Minute)
 		ran := w.play(3 * time.Hour)

@@ -227,7 +227,7 @@ func lacksAll(op peer.DiffRevs) []peer.DocMissing {
 func (p *pipeline) onDiff(b *batch, op peer.DiffRevs, reply peer.Reply) {
 	switch f := reply.Failure; {
 	case f == nil:
-	case ofOne(f), p.plan.ofOneAtLast(f) && !isTooLong(f):
+	case ofOne(f), p.plan.ofOneAtLast(f):
 		p.divide(b, lacksAll(op))
 		return
 	case isTooLong(f):

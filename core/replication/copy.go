@@ -20,9 +20,9 @@ type docCopy struct {
 	batch    *batch
 	asked    []string        // revisions
 	own      map[string]bool // the same; there may be hundreds of thousands
-	later    []string        // revisions that are asked for when the call has done with those that it asks for now
-	narrowed bool            // there were some
-	untried  bool            // the last answer brought nothing, and what is asked for now was not asked for alone yet
+	later    []string        // revisions that narrow has put off; the call asks for them when its present ones are over
+	narrowed bool            // narrow has put off some, now or before
+	untried  bool            // no request has asked for the call's present revision alone yet; narrow sets it
 
 	written int64 // documents that the run had written when the copy failed first, and this one's since
 
@@ -167,7 +167,7 @@ func (c *docCopy) onCopied(reply peer.Reply) {
 			c.leave(Finding{Refusal: v})
 			return
 		case ofBulk(f) && c.leaves() && (c.untried || c.narrow()):
-			c.again(c.call, 0)
+			c.again(c.call, 0) // only a revision that failed alone is left out
 			return
 		case ofBulk(f) && c.leaves():
 			// Reached: a document that was refused before cannot be copied at all

@@ -138,11 +138,11 @@ func ofOne(f *peer.Failure) bool {
 	return f.Kind == peer.Status && (f.Status == 400 || v.Thrown())
 }
 
-// ofOneAtLast reports whether a lenient run takes the failure of a request with many documents for that of one: the
-// target may fail on it at each attempt, or something before the target refuse what is in it, as a firewall does, which
-// has no word for the error.
+// ofOneAtLast reports whether a lenient run assumes that one of many documents made a request fail, though the failure
+// does not say so: the target may fail on that document at each attempt, or a firewall may refuse its contents, with no
+// word for the error.
 func (p *Plan) ofOneAtLast(f *peer.Failure) bool {
-	return p.lenient() && ofBulk(f) && (Transient(f) || f.Error == "")
+	return p.lenient() && ofBulk(f) && !ofOne(f) && !isTooLong(f) && (Transient(f) || f.Error == "")
 }
 
 // isTooLong reports whether a server, or a proxy before it, takes no request that has as many bytes: nginx takes 1 MB

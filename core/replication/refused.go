@@ -334,10 +334,10 @@ func (f *refusals) onPage(page RefusedPage) {
 }
 
 // compare asks what the target lacks. A question that it cannot read is halved until the document is alone for which it
-// cannot: the others of the page may have got through. A lenient run copies those that are due if it gets no answer.
+// cannot: the others of the page may have got through. A lenient run that gets no answer takes all of them for missing.
 func (f *refusals) compare(op peer.DiffRevs, then func(missing []peer.DocMissing)) {
 	c := &call{op: op, absorb: func(reply peer.Reply) peer.Reply {
-		if bad := reply.Failure; bad != nil && !ofOne(bad) && !isTooLong(bad) && f.plan.ofOneAtLast(bad) {
+		if reply.Failure != nil && f.plan.ofOneAtLast(reply.Failure) {
 			return peer.Reply{Result: peer.Diff{Docs: lacksAll(op)}}
 		}
 		return reply

@@ -243,8 +243,8 @@ func (r copier) compared(f *flight, reply peer.Reply) {
 	}
 }
 
-// goesOnWithout reports whether a lenient run takes for lacking what it asked about, maybe after further attempts: the
-// target may fail on one document each time, or a firewall refuse what is in it, without a word.
+// goesOnWithout reports whether a lenient run may, after a comparison failed, take all revisions in it for lacking: the
+// target may fail on one of the documents at each attempt, or a firewall refuse its contents, with no word for that.
 func (r *Run) goesOnWithout(f *peer.Failure) bool {
 	if f == nil || !r.Lenient || Throttles(f) {
 		return false
