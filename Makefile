@@ -3,7 +3,7 @@ GO ?= go
 PEER := adapters/integration
 export POUCHDB_SERVER := $(CURDIR)/$(PEER)/node_modules/.bin/pouchdb-server
 
-.PHONY: help run demo build build-fdb test test-go test-fdb test-fdb-real fdb-diff bench-fdb integration record-couchdb dist test-dist lint fmt bench bench-compare traces sim campaign sweep marks mutants mutants-quick mutants-verify fuzz mutation mutation-core arm64
+.PHONY: help run demo build build-fdb test test-go test-fdb test-fdb-real fdb-diff bench-fdb integration record-couchdb dist test-dist lint fmt bench bench-compare traces sim played part campaign sweep marks mutants mutants-quick mutants-verify fuzz mutation mutation-core arm64
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -122,7 +122,6 @@ bench: ## rates and memory, as ratios against a baseline in the same run
 	$(GO) test -run '^$$' -bench 'BenchmarkDeletion' -benchtime 1x ./adapters/embedded -jobs 100000
 	GOGC=600 $(GO) test -run '^$$' -bench . -benchtime 1x ./sim/campaign ./sim/lab
 
-OLD ?= HEAD~1
 COUNT ?= 6
 BENCH ?= BenchmarkReplication|BenchmarkAttached|BenchmarkDistance|BenchmarkSlowLine|BenchmarkShortRun|BenchmarkHugeAttachment
 bench-compare: ## what became slower since OLD (HEAD~1), a commit: COUNT (6) turns of BENCH, with 95 % intervals
@@ -134,7 +133,17 @@ traces: ## draw what a run's window does at its start, a jump of latency, 429, a
 SIMTIME ?= 60s
 sim: ## simulations: the simulator's tests, all scenarios, new worlds for SIMTIME (60s), each of them twice
 	$(SPARE) $(GO) test -timeout 20m ./sim/... ./scenarios/... ./cmd/couchsim/...
-	$(GO) run ./cmd/couchsim run --seeds 1000 --duration $(SIMTIME) --twice
+	$(GO) run ./cmd/couchsim run --seed 100 --seeds 1000 --duration $(SIMTIME) --twice # the first hundred are in scenarios
+
+played: ## record how the first hundred seeds are played, after a change that was meant to alter it
+	$(GO) test ./scenarios -run TestPlayed -update
+
+OLD ?= HEAD~1
+SEED ?= 1
+part: ## the first event of SEED (1) that is not as in OLD (HEAD~1), a commit
+	rm -rf bin/part && mkdir -p bin/part && git archive $(OLD) | tar -x -C bin/part
+	cd bin/part && $(GO) build -buildvcs=false -o ../couchsim-part ./cmd/couchsim && rm -rf ../part
+	$(GO) run ./cmd/couchsim determinism --seed $(SEED) --seeds 1 --with bin/couchsim-part
 
 EXPERIMENT ?= scenarios/research/quick.ini
 sweep: ## play EXPERIMENT (scenarios/research/quick.ini), and compute its results once more; needs them to have the same bytes
@@ -185,6 +194,5 @@ mutation: ## how much deliberate damage to the pure packages their tests notice
 	ulimit -v 4000000; $(GO) run ./fuzz/mutation core/repid core/backoff core/checkpoint core/kv/tuple
 
 SAMPLE ?= 300
-SEED ?= 1
 mutation-core: ## how much damage to SAMPLE (300) random places of the core tests and simulator notice; goes on where it was ended
 	$(GO) run ./fuzz/mutagen -sample $(SAMPLE) -seed $(SEED) $(MUTAGEN)

@@ -20,12 +20,14 @@ type determinismCommand struct {
 	choice
 	Seed  *uint64 `help:"First seed; 0, or the scenario's first." placeholder:"N"`
 	Seeds uint64  `help:"Number of seeds; 200, or as many as the scenario has." placeholder:"N"`
+	With  string  `help:"Couchsim for the second run; this one unless told." placeholder:"FILE" type:"existingfile"`
 }
 
 // Help is kong's.
 func (determinismCommand) Help() string {
 	return `The second run is in another process with another GOMAXPROCS. A run that differs is searched for the first
-event at which it does, which is shown with both states.`
+event at which it does, which is shown with both states. A change that only moves code plays all seeds as before:
+--with takes a couchsim built before the change.`
 }
 
 func (c *determinismCommand) Run() error {
@@ -33,6 +35,7 @@ func (c *determinismCommand) Run() error {
 	if err != nil {
 		return err
 	}
+	w.other = c.With
 	first, seeds := w.seeds(c.Seed, c.Seeds, 0)
 	ctx, stop := interruptible()
 	defer stop()
@@ -122,14 +125,18 @@ func (w worlds) hashes(first, seeds uint64) (map[uint64]uint64, error) {
 
 // elsewhere plays seeds from the probe's on in another process, on one core.
 func (w worlds) elsewhere(p campaign.Probe, seeds uint64) ([]campaign.Trail, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
+	program := w.other
+	if program == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		program = self
 	}
 	number := func(name string, n uint64) string { return "--" + name + "=" + strconv.FormatUint(n, 10) }
 	args := append([]string{"probe"}, w.args...)
 	args = append(args, number("seed", p.Seed), number("seeds", seeds), number("every", p.Every), number("from", p.From), number("to", p.To))
-	command := exec.Command(self, args...)
+	command := exec.Command(program, args...)
 	command.Env = append(os.Environ(), "GOMAXPROCS=1")
 	command.Stderr = os.Stderr
 	pipe, err := command.StdoutPipe()

@@ -22,6 +22,8 @@ type worlds struct {
 	name string   // in words: "profile small"
 	args []string // of couchsim, that choose them
 	of   func(seed uint64) campaign.World
+	// other is the couchsim that plays seeds elsewhere; empty for this one.
+	other string
 	// scenario is what they are read from; nil for profiles.
 	scenario *scenario.Scenario
 }

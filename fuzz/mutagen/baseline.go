@@ -20,6 +20,7 @@ type suite struct {
 	Digest  string // of all that it was measured with
 	CPU     time.Duration
 	Profile string // name of a file below the directory for results
+	Played  string // digest of the hashes of all seeds; see program.played
 	covers  coverage
 }
 
@@ -129,7 +130,7 @@ func (l *lab) measure(ctx context.Context, s *suite, profile string) error {
 	if runs.failed {
 		return fmt.Errorf("fails without damage: %s", runs.output)
 	}
-	s.CPU = runs.cpu
+	s.CPU, s.Played = runs.cpu, runs.played()
 	if s.Name != seeds {
 		return nil
 	}
@@ -141,7 +142,7 @@ func (l *lab) measure(ctx context.Context, s *suite, profile string) error {
 // own tests.
 func (l *lab) digest(name string) (string, error) {
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%d", l.seeds)
+	fmt.Fprintf(sum, "%d seeds with hashes\n", l.seeds)
 	for _, p := range l.module.packages {
 		for _, f := range p.files {
 			fmt.Fprintf(sum, "%s %d\n", f.name, len(f.text))

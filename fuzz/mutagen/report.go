@@ -24,13 +24,14 @@ func wilson(k, n int) (low, high float64) {
 
 // tally counts the mutants of a row.
 type tally struct {
-	mutants, equivalent       int
-	byTests, bySim, survivors int
-	seedsTried, seedsKilled   int
+	mutants, equivalent                   int
+	byTests, bySim, changed, survivors    int
+	seedsTried, seedsKilled, seedsChanged int
 }
 
 // count adds a result. The score of seeds alone is over mutants that were tried with seeds whatever tests said of
-// them; bySeeds tells whether this is one.
+// them; bySeeds tells whether this is one. A mutant that only alters how seeds are played breaks no promise that
+// somebody wrote down; TestPlayed of scenarios notices it.
 func (t *tally) count(r *result, equivalent, bySeeds bool) {
 	t.mutants++
 	switch {
@@ -41,13 +42,18 @@ func (t *tally) count(r *result, equivalent, bySeeds bool) {
 	case equivalent:
 		t.equivalent++
 		return
+	case r.Seeds.Verdict == changed:
+		t.changed++
 	default:
 		t.survivors++
 	}
 	if bySeeds {
 		t.seedsTried++
-		if r.Seeds.Verdict == killed {
+		switch r.Seeds.Verdict {
+		case killed:
 			t.seedsKilled++
+		case changed:
+			t.seedsChanged++
 		}
 	}
 }
@@ -62,8 +68,10 @@ func percent(k, n int) string {
 
 func (t tally) row() string {
 	n := t.mutants - t.equivalent
-	return fmt.Sprintf("%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s", t.mutants, t.equivalent, t.byTests, t.bySim, t.survivors,
-		percent(t.byTests, n), percent(t.byTests+t.bySim, n), percent(t.seedsKilled, t.seedsTried))
+	return fmt.Sprintf("%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s",
+		t.mutants, t.equivalent, t.byTests, t.bySim, t.changed, t.survivors,
+		percent(t.byTests, n), percent(t.byTests+t.bySim, n), percent(n-t.survivors, n),
+		percent(t.seedsKilled, t.seedsTried), percent(t.seedsKilled+t.seedsChanged, t.seedsTried))
 }
 
 // report prints the tables. The results are in the order of the sample.
@@ -83,7 +91,8 @@ func report(out io.Writer, results []*result, known exceptions) error {
 		}
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	heading := "\tmutants\tequivalent\ttests\tsimulator\tsurvived\ttests\t95 %\tall\t95 %\tseeds\t95 %\t\n"
+	heading := "\tmutants\tequivalent\ttests\tsimulator\tchanged\tsurvived\ttests\t95 %\tpromises\t95 %\tall\t95 %" +
+		"\tseeds\t95 %\twith changed\t95 %\t\n"
 	for _, rows := range []map[string]*tally{packages, kinds} {
 		fmt.Fprint(table, heading)
 		for _, name := range slices.Sorted(maps.Keys(rows)) {
@@ -96,7 +105,7 @@ func report(out io.Writer, results []*result, known exceptions) error {
 		return err
 	}
 	if all.seedsTried > 0 {
-		fmt.Fprintf(out, "\nThe last two columns are what the seeds alone find of the first %d.\n", all.seedsTried)
+		fmt.Fprintf(out, "\nThe last four columns are what the seeds alone find of the first %d.\n", all.seedsTried)
 	}
 	return nil
 }

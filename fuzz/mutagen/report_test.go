@@ -31,6 +31,7 @@ func TestReport(t *testing.T) {
 	results := []*result{
 		{Package: "m/core/a", Operator: "swap", Unit: is(killed), Seeds: is(survived)},
 		{Package: "m/core/a", Operator: "shift", Unit: is(survived), Seeds: is(killed)},
+		{Package: "m/core/a", Operator: "shift", Unit: is(survived), Seeds: is(changed), Scenarios: is(survived)},
 		{Package: "m/core/b", Operator: "shift", Unit: is(survived), Seeds: is(unreached), Scenarios: is(unreached)},
 		{Package: "m/core/b", Operator: "swap", Unit: is(unreached), Seeds: is(unreached), Scenarios: is(unreached),
 			Function: "f"},
@@ -39,15 +40,15 @@ func TestReport(t *testing.T) {
 		{Package: "m/core/b", Operator: "swap", Unit: is(killed), Seeds: is(killed)},
 	}
 	var out strings.Builder
-	if err := report(&out, results, exceptions{results[3].text(): "no bug"}); err != nil {
+	if err := report(&out, results, exceptions{results[4].text(): "no bug"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"core/a 2 0 1 1 0 50 % 9-91 100 % 34-100 50 % 9-91",
-		"core/b 4 1 2 0 1 67 % 21-94 67 % 21-94 0 % 0-79",
-		"shift 2 0 0 1 1 0 % 0-66 50 % 9-91 50 % 9-91",
-		"all 6 1 3 1 1 60 % 23-88 80 % 38-96 33 % 6-79",
-		"of the first 3.",
+		"core/a 3 0 1 1 1 0 33 % 6-79 67 % 21-94 100 % 44-100 33 % 6-79 67 % 21-94",
+		"core/b 4 1 2 0 0 1 67 % 21-94 67 % 21-94 67 % 21-94 0 % 0-79 0 % 0-79",
+		"shift 3 0 0 1 1 1 0 % 0-56 33 % 6-79 67 % 21-94 33 % 6-79 67 % 21-94",
+		"all 7 1 3 1 1 1 50 % 19-81 67 % 30-90 83 % 44-97 25 % 5-70 50 % 15-85",
+		"of the first 4.",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), want) {
 			t.Errorf("%q is missing in\n%s", want, out.String())

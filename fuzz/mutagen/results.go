@@ -43,8 +43,11 @@ func (r *result) String() string {
 			return "killed by " + o.By
 		}
 	}
-	if r.Unit.Verdict == uncompiled {
+	switch {
+	case r.Unit.Verdict == uncompiled:
 		return uncompiled
+	case r.Seeds.Verdict == changed:
+		return "plays seeds otherwise"
 	}
 	return survived
 }

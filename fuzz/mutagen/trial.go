@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,7 +45,8 @@ func (l *lab) build(ctx context.Context, suite, dir string, flags ...string) (*p
 	case seeds:
 		args = []string{"go", "build", "-p=1", "-buildvcs=false", "-ldflags=-s -w", "-o", binary}
 		target, runs.dir = simulator, dir
-		runs.args = []string{binary, "run", "--seed", "1", "--seeds", strconv.Itoa(l.seeds), "--workers", "1"}
+		runs.args = []string{binary, "run", "--seed", "1", "--seeds", strconv.Itoa(l.seeds), "--workers", "1",
+			"--hashes", "/dev/stdout"}
 	case scenarios:
 		target, runs.dir = "couchrelay/scenarios", filepath.Join(l.module.root, "scenarios")
 		runs.args = append(runs.args, "-test.run=^(TestScenarios|TestRegressions)$", "-test.parallel=1")
@@ -74,6 +78,7 @@ type outcome struct {
 const (
 	killed     = "killed"
 	survived   = "survived"
+	changed    = "changed"   // survived, but seeds are not played as they are without it
 	unreached  = "unreached" // survived, since nothing reaches it
 	uncompiled = "uncompiled"
 )
@@ -136,6 +141,9 @@ func (t *trial) try(ctx context.Context, names []string) (outcome, error) {
 			o.Verdict, o.By = killed, name+": "+runs.reason()
 			return o, nil
 		}
+		if s.Played != runs.played() {
+			o.Verdict = changed
+		}
 	}
 	return o, nil
 }
@@ -145,6 +153,14 @@ var reasons = []*regexp.Regexp{
 	regexp.MustCompile(`(?m)^ *--- FAIL: (Test\S+)`),
 	regexp.MustCompile(`(?m)^([SLBP][0-9]+[a-z]?  .*)$`),
 	regexp.MustCompile(`(?m)^(?:panic|fatal error|runtime): (.*)$`),
+}
+
+var hashed = regexp.MustCompile(`(?m)^[0-9]+ [0-9a-f]{16}$`)
+
+// played returns a digest of the hashes of all seeds that a program has played; of tests it is always the same.
+func (p *program) played() string {
+	sum := sha256.Sum256(bytes.Join(hashed.FindAll(p.output, -1), nil))
+	return hex.EncodeToString(sum[:])
 }
 
 // reason says in a few words why a program failed.

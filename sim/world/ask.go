@@ -56,7 +56,11 @@ func (a *asks) commits(coroutine any, tx uint64) {
 
 // landed is told of every commit.
 func (w *World) landed(l fakefdb.Landing) {
-	w.Engine.Note(mix.Pair(uint64(l.Version), uint64(len(l.Mutations))))
+	h := uint64(l.Version)
+	for _, m := range l.Mutations {
+		h = mix.Bytes(mix.Bytes(h, m.Key), m.Value)
+	}
+	w.Engine.Note(h)
 	by := w.asks.committing[l.Tx]
 	delete(w.asks.committing, l.Tx)
 	if w.asks.repeating {

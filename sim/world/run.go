@@ -6,6 +6,7 @@ import (
 
 	"couchrelay/core/host"
 	"couchrelay/core/instant"
+	"couchrelay/core/kv/mix"
 	"couchrelay/core/node"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
@@ -113,6 +114,7 @@ func (r *Run) perform(asked peer.Op, ev replication.Event, e replication.Effect)
 	}
 	switch e := e.(type) {
 	case replication.Call:
+		p.w.Engine.Note(mix.String(e.Op.String()))
 		p.w.emit(RunCalls{r, e.ID, e.Op, ev})
 		r.call(e)
 	case replication.Cancel:
