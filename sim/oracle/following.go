@@ -215,7 +215,7 @@ func (f *following) behind(one *world.Following, id string) *Violation {
 	over := s.record.State.Terminal()
 	refused := s.record.State == jobstore.Failed && there.reason != ""
 	// A replicator that accepts a document which this service refuses may have completed it.
-	elsewhere := s.record.State == jobstore.Completed && wrote.State == string(jobstore.Completed)
+	elsewhere := s.record.State == jobstore.Completed && one.CompletedElsewhere(id)
 	switch {
 	case !is.mirrors(want):
 		return missed("L14", "document %s of %s is %s, and its mirror %s", id, one.URL, wrote.Body, mirrored.Body)

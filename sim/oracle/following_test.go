@@ -71,6 +71,15 @@ func TestFollowing(t *testing.T) {
 			world.MirrorFollowed(r.w, f, "d", string(f.DB().Latest("d").Body))
 			r.see(world.Ticked{})
 		}, "", ""},
+		{"completed by another replicator, whose leaf is deleted", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(bad, 1), false)
+			world.CompleteFollowed(r.w, f, "d")
+			completed := string(f.DB().Latest("d").Body)
+			world.MirrorFollowed(r.w, f, "d", completed)
+			world.WriteFollowed(r.w, f, "d", "", false)
+			state(f, "d", completed, `"_replication_state":"completed"`)
+			r.see(world.Ticked{})
+		}, "", ""},
 		{"completed by another replicator, and its job failed", func(r *rig, f *world.Following) {
 			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(bad, 1), false)
 			world.CompleteFollowed(r.w, f, "d")

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"couchrelay/core/docs"
+	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
@@ -17,7 +19,10 @@ import (
 )
 
 // misreading judges how transactions end of which a read failed, or brought a row that nobody can have written.
-type misreading struct{ *chronicle }
+type misreading struct {
+	*chronicle
+	handed map[string]instant.Time // when a job last left the lot of those that wait for another one's end
+}
 
 var misreadSubject = subject{
 	invariants: []Invariant{
@@ -32,7 +37,8 @@ var misreadSubject = subject{
 			"is: it has its key, or the last name in it."},
 	},
 	begin: func(c *chronicle) {
-		m := &misreading{c}
+		m := &misreading{c, map[string]instant.Time{}}
+		c.on.jobChanged.add(m.note)
 		c.on.misread.add(m.check)
 	},
 }
@@ -65,14 +71,26 @@ func ends(q node.Request) bool {
 	return false
 }
 
-// waits reports whether a row is of a job that waits for another one's replication.
+// note keeps when a job that waited was handed the replication.
+func (m *misreading) note(j jobChange) {
+	if behindAnother(j.before) {
+		m.handed[j.id] = m.w.Now()
+	}
+}
+
+// waits reports whether a row is of a job that waits for another one's replication, or did when the transaction may
+// have read it: one that saw the job before it was handed the replication does not commit.
 func (m *misreading) waits(r *fakefdb.Row) bool {
 	e, err := m.w.Store().Keys.Jobs.Job.Unpack(r.Key)
 	if err != nil || len(e) == 0 {
 		return false
 	}
 	id, _ := e[0].(string)
-	s := m.shadows[id]
+	handed, was := m.handed[id]
+	return behindAnother(m.shadows[id]) || was && m.w.Now().Sub(handed) <= kv.MaxTxSeconds*time.Second
+}
+
+func behindAnother(s *shadow) bool {
 	return s != nil && s.header != nil && strings.HasPrefix(s.header.Lot, "behind/")
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/jobs"
@@ -25,6 +26,14 @@ func TestMisread(t *testing.T) {
 			r.see(world.Misread{Misreading: m, Who: "n1"}, world.Misread{Misreading: m, Request: node.Sweep{}})
 		}
 	}
+	handed := func(r *rig, ago time.Duration) {
+		waits, ready := aJob(jobstore.Record{State: jobstore.Pending}), aJob(jobstore.Record{State: jobstore.Pending})
+		waits.header.Lot = "behind/rep"
+		r.know("job", ready)
+		r.change(node.Complete{}, waits, ready)
+		r.w.Engine.Run(r.now().Add(ago), nil)
+		ends(&fakefdb.Row{Key: r.w.View().Store().Keys.Jobs.Job.Pack("job", 0)}, nil, nil)(r)
+	}
 	check(t, &misreadSubject, []case_{
 		{"a row that is told", ends(row, nil, fmt.Errorf("%w: f1", jobs.ErrCorrupt)), ""},
 		{"a row that is told by its key", ends(row, nil, fmt.Errorf("malformed: %x", row.Key)), ""},
@@ -38,6 +47,8 @@ func TestMisread(t *testing.T) {
 			r.know("f1", waits)
 			ends(&fakefdb.Row{Key: r.w.View().Store().Keys.Jobs.Job.Pack("f1", 0), Behind: true}, nil, nil)(r)
 		}, ""},
+		{"a row of a job that waited when it was read", func(r *rig) { handed(r, 0) }, ""},
+		{"a row of a job that waited long ago", func(r *rig) { handed(r, 2*kv.MaxTxSeconds*time.Second) }, "S101a"},
 		{"a row of a job that waits, for a promotion", func(r *rig) {
 			waits := aJob(jobstore.Record{State: jobstore.Pending, RepID: "rep"})
 			waits.header.Lot = "behind/rep"

@@ -1,11 +1,13 @@
 package world
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/docs/revtree"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/prng"
 	"couchrelay/sim/decide"
 	"couchrelay/sim/peers"
@@ -138,4 +140,16 @@ func (f *Following) Doc(id string) *FollowedDoc {
 		}
 		rev = revtree.Rev{Gen: rev.Gen - 1, ID: leaves[0].Ancestors[i]}
 	}
+}
+
+// CompletedElsewhere reports whether another replicator has completed what a document asks for now: in the winner or in
+// a leaf beside it, which may be gone.
+func (f *Following) CompletedElsewhere(id string) bool {
+	is := f.Doc(id)
+	for at, wrote := range f.wrote {
+		if at.id == id && wrote.State == string(jobstore.Completed) && bytes.Equal(wrote.Body, is.Body) {
+			return true
+		}
+	}
+	return false
 }
