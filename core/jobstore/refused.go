@@ -85,6 +85,7 @@ type Refusal struct {
 	First    instant.Time `json:"first"`
 	Last     instant.Time `json:"last"`
 	Attempts int          `json:"attempts"`         // how often the target refused it, at least 1
+	Demand   instant.Time `json:"demand,omitempty"` // the last demand to try all of the list, before Last; 0 for none
 	Failed   bool         `json:"failed,omitempty"` // it could not be copied; see replication.Finding
 }
 
@@ -139,13 +140,17 @@ func (h Owned) list(rec *Record, findings []replication.Finding) error {
 		rec.Refused = &RefusedDocs{}
 	}
 	rec.Refused.Of = rec.BaseID
-	keys := make([][]byte, 0, len(findings))
+	keys := append(make([][]byte, 0, len(findings)+1), h.s.Keys.Retry.Pack(h.jobID))
 	for _, f := range findings {
 		if key := h.refusalKey(f); key != nil {
 			keys = append(keys, key)
 		}
 	}
 	h.tx.Prefetch(keys, nil)
+	demand, err := h.s.Keys.retryAsked(h.tx, h.jobID)
+	if err != nil {
+		return err
+	}
 	for _, f := range findings {
 		key := h.refusalKey(f)
 		if key == nil {
@@ -174,6 +179,7 @@ func (h Owned) list(rec *Record, findings []replication.Finding) error {
 			}
 			row.Status, row.Error, row.Reason, row.Failed = f.Status, f.Error, f.Reason, f.Failed
 			row.Last, row.Attempts = h.now, row.Attempts+1
+			row.Demand = demand
 			h.tx.Set(key, row.encode())
 		}
 	}
@@ -201,7 +207,9 @@ func (r *Refusal) encode() []byte {
 }
 
 // Refused reads a page of the list for the run of the job. A row tells its age by the clocks of the nodes that
-// wrote it and that reads it: if these differ, the next attempt comes earlier or later.
+// wrote it and that reads it: if these differ, the next attempt comes earlier or later. So whether it was tried since
+// somebody asked for that is told by the demand, not by these clocks; of a row of an earlier release, which has none,
+// that is unknown, and it is tried once more.
 func (h Owned) Refused(afterDoc, afterRev string, limit int) (page replication.RefusedPage, err error) {
 	if err := h.held(); err != nil {
 		return page, err
@@ -215,10 +223,9 @@ func (h Owned) Refused(afterDoc, afterRev string, limit int) (page replication.R
 		return page, err
 	}
 	for _, r := range list {
-		ahead := r.Last > h.now // by a clock that was ahead, so any demand may have come since
 		page.Docs = append(page.Docs, replication.Listed{
 			ID: r.DocID, Rev: r.Rev, Attempts: r.Attempts, Age: h.now.Sub(r.Last),
-			Asked: r.Last < asked || ahead && asked != 0, Failed: r.Failed, Status: r.Status,
+			Asked: r.Demand != asked, Failed: r.Failed, Status: r.Status,
 		})
 	}
 	page.More = len(list) == limit
@@ -245,7 +252,8 @@ func (o Operator) retryRefused(jobID string, rec *Record) (bool, error) {
 	return true, k.Jobs.CallWorkerOf(o.Tx, jobID)
 }
 
-// retryAsked returns when somebody asked last to try all listed documents of a job; 0 means never.
+// retryAsked returns when somebody asked last to try all listed documents of a job, by which that demand is known; 0
+// means never.
 func (k Keys) retryAsked(r kv.Reader, jobID string) (instant.Time, error) {
 	b, err := r.Get(k.Retry.Pack(jobID))
 	if err != nil || b == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +33,13 @@ func (b *bench) list(w Work, by int, findings ...replication.Finding) {
 	b.do(func(tx kv.Tx) error {
 		return b.s.Owned(tx, w.JobID, w.Lock, b.now).StoreRefused(fmt.Sprint("w/1/", by), findings)
 	})
+}
+
+// page is what a run reads of the list.
+func (b *bench) page(w Work) []replication.Listed {
+	return get(b, func(tx kv.Tx) (replication.RefusedPage, error) {
+		return b.s.Owned(tx, w.JobID, w.Lock, b.now).Refused("", "", 5)
+	}).Docs
 }
 
 // listed is the list of a job: "id attempts", in order.
@@ -65,7 +73,7 @@ func TestListOfRefused(t *testing.T) {
 		t.Errorf("checkpoints know the list as %+v", w.List())
 	}
 	row := get(b, func(tx kv.Tx) ([]Refusal, error) { return b.s.Keys.Refusals(tx, w.JobID, "", "", 1) })[0]
-	want := Refusal{"a", "1-a", 403, "forbidden", "no a", first, b.now, 2, false}
+	want := Refusal{"a", "1-a", 403, "forbidden", "no a", first, b.now, 2, 0, false}
 	if row != want {
 		t.Errorf("got %+v, want %+v", row, want)
 	}
@@ -350,11 +358,8 @@ func TestRetryOfCompleted(t *testing.T) {
 			b.t.Helper()
 			b.now = b.now.Add(time.Second)
 			w := b.accept()
-			page := get(b, func(tx kv.Tx) (replication.RefusedPage, error) {
-				return b.s.Owned(tx, w.JobID, w.Lock, b.now).Refused("", "", 5)
-			})
-			if by > 1 && (len(page.Docs) != 1 || !page.Docs[0].Asked) {
-				t.Errorf("%s: run %d is to try %+v", c.name, by, page.Docs)
+			if page := b.page(w); by > 1 && (len(page) != 1 || !page[0].Asked) {
+				t.Errorf("%s: run %d is to try %+v", c.name, by, page)
 			}
 			b.list(w, by, refusalOf("a", over))
 			b.end(w, func(h Owned) error { return h.Complete(crash, Turn{Place: w.Place}) })
@@ -377,37 +382,64 @@ func TestRetryOfCompleted(t *testing.T) {
 }
 
 // TestListedByAClockAhead: a run is told of a row which a clock that was ahead has written that its age is negative, so
-// that it is tried again, and that somebody has asked for that, if somebody ever has; of others neither.
+// that it is tried again.
 func TestListedByAClockAhead(t *testing.T) {
 	b := newBench(t)
 	b.put("r", refusing, admin)
 	w, right := b.accept(), b.now
-	listed := func() string {
-		return fmt.Sprint(get(b, func(tx kv.Tx) (replication.RefusedPage, error) {
-			return b.s.Owned(tx, w.JobID, w.Lock, b.now).Refused("", "", 5)
-		}).Docs)
-	}
 	b.list(w, 1, refusalOf("again", false))
 	b.now = right.Add(100 * time.Hour)
 	b.list(w, 2, refusalOf("a", false), refusalOf("again", false))
 	b.now = right
 	b.list(w, 3, refusalOf("b", false))
-	row := func(id string, age time.Duration, asked bool) replication.Listed {
-		attempts := map[string]int{"a": 1, "again": 2, "b": 1}[id]
-		return replication.Listed{ID: id, Rev: "1-a", Attempts: attempts, Age: age, Asked: asked, Status: 403}
-	}
 	b.now = right.Add(time.Hour)
-	if got, want := listed(), fmt.Sprint([]replication.Listed{
-		row("a", -99*time.Hour, false), row("again", -99*time.Hour, false), row("b", time.Hour, false)}); got != want {
-		t.Errorf("listed are %s, want %s", got, want)
+	want := []replication.Listed{
+		{ID: "a", Rev: "1-a", Attempts: 1, Age: -99 * time.Hour, Status: 403},
+		{ID: "again", Rev: "1-a", Attempts: 2, Age: -99 * time.Hour, Status: 403},
+		{ID: "b", Rev: "1-a", Attempts: 1, Age: time.Hour, Status: 403},
 	}
-	b.now = right.Add(-time.Second)
-	if asked, _ := b.retry(w.JobID); !asked {
-		t.Fatal("nothing is to be tried")
+	if got := b.page(w); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("listed are %+v, want %+v", got, want)
 	}
-	b.now = right.Add(time.Hour)
-	if got, want := listed(), fmt.Sprint([]replication.Listed{
-		row("a", -99*time.Hour, true), row("again", -99*time.Hour, true), row("b", time.Hour, false)}); got != want {
-		t.Errorf("listed are %s after a demand, want %s", got, want)
+}
+
+// TestRetryByAnotherClock: what a user asks to be tried again is tried, once, whatever the clocks of the nodes that
+// took the order and that run the job say, and so is what an earlier release has listed, before or since.
+func TestRetryByAnotherClock(t *testing.T) {
+	for _, ahead := range []time.Duration{-time.Hour, time.Hour} {
+		b := newBench(t)
+		b.put("r", refusing, admin)
+		w := b.accept()
+		asked := func() (asked []bool) {
+			for _, d := range b.page(w) {
+				asked = append(asked, d.Asked)
+			}
+			return asked
+		}
+		b.list(w, 1, refusalOf("a", false), refusalOf("b", false))
+		for by := range 2 {
+			b.now = b.now.Add(time.Minute)
+			if changed, wrong := b.retry(w.JobID); !changed {
+				t.Fatalf("nothing is to be tried: %s", wrong)
+			}
+			b.now = b.now.Add(ahead)
+			if got := asked(); !slices.Equal(got, []bool{true, true}) {
+				t.Errorf("of both documents it is asked to try %v", got)
+			}
+			b.list(w, 2+by, refusalOf("a", false))
+			if got := asked(); !slices.Equal(got, []bool{false, true}) {
+				t.Errorf("after an attempt with the first one it is asked to try %v", got)
+			}
+			b.list(w, 4+by, refusalOf("b", false))
+			b.now = b.now.Add(-ahead)
+		}
+		b.do(func(tx kv.Tx) error { // as an earlier release writes it
+			row := Refusal{Error: "forbidden", Last: b.now, Attempts: 1}
+			tx.Set(b.s.Keys.Refused.Pack(w.JobID, "a", "1-a"), row.encode())
+			return nil
+		})
+		if got := asked(); !slices.Equal(got, []bool{true, false}) {
+			t.Errorf("where an earlier release tried the first document, it is asked to try %v", got)
+		}
 	}
 }
