@@ -15,6 +15,12 @@ import (
 // was.
 func (p *Pair) findRev(ctx context.Context, op peer.FindRev) (peer.RevFound, *peer.Failure) {
 	found, f := p.hasLeaves(ctx, op)
+	if f != nil && (f.Kind == peer.Broken || f.Status >= http.StatusInternalServerError) {
+		// The source may be unable to read the document, and know all the same that it has the revisions.
+		if known, failed := p.hasRevs(ctx, op); failed == nil && known.Found {
+			found, f = known, nil
+		}
+	}
 	if n, numbered := op.At.Number(); f == nil && found.Found && numbered {
 		found.Found, f = p.keepsPlace(ctx, n, op.ID)
 	}

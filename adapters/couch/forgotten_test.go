@@ -67,6 +67,34 @@ func TestFindRevThatIsForgotten(t *testing.T) {
 	})
 }
 
+// TestFindRevThatCannotBeRead: a source that fails on a document, or breaks off its answer, may know all the same that
+// it has the revisions. That it lacks them it has to say of the document itself.
+func TestFindRevThatCannotBeRead(t *testing.T) {
+	for _, unread := range []http.HandlerFunc{
+		says(500, `{"error":"error","reason":"eacces"}`),
+		raw("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n[{\"ok\":{"),
+	} {
+		for _, c := range []struct {
+			status int
+			answer string
+			found  bool
+		}{{200, `{}`, true}, {200, `{"a":{"missing":["1-x"]}}`, false}, {405, `{}`, false}} {
+			inRig(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/db/_revs_diff" {
+					says(c.status, c.answer)(w, r)
+					return
+				}
+				unread(w, r)
+			}, nil, func(r *rig) {
+				reply := r.do(peer.FindRev{ID: "a", Revs: []string{"1-x"}})
+				if has, _ := reply.Result.(peer.RevFound); has.Found != c.found || (reply.Failure == nil) != c.found {
+					t.Errorf("%d %s: found %t, and failed with %v", c.status, c.answer, has.Found, reply.Failure)
+				}
+			})
+		}
+	}
+}
+
 // TestFindRevBehindDecoder: a proxy that decodes %2F in paths asks for an attachment of another document. Whether the
 // source has the revisions is then asked in a body, unless it takes none.
 func TestFindRevBehindDecoder(t *testing.T) {
