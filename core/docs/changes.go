@@ -23,8 +23,18 @@ type Query struct {
 	Docs  bool // read the winners
 	// Leaves has all documents read that a row is about: the winner, and with AllDocs the other leaves.
 	Leaves    bool
-	Conflicts bool // name the other leaves of winners that are read
+	Conflicts bool     // name the other leaves of winners that are read
+	Without   []string // documents whose rows are passed over where they cannot be read
 }
+
+// UnreadableChange tells of which document the row of the feed cannot be read.
+type UnreadableChange struct {
+	ID  string
+	err error
+}
+
+func (e *UnreadableChange) Error() string { return e.err.Error() }
+func (e *UnreadableChange) Unwrap() error { return e.err }
 
 // Change is a row of the feed: a document at its last change.
 type Change struct {
@@ -73,8 +83,8 @@ func (db *Database) Changes(q Query) (Page, error) {
 	}
 	rows := make([]Change, len(pairs))
 	for i, pair := range pairs {
-		if rows[i], err = db.parseChange(pair); err != nil {
-			return Page{}, err
+		if rows[i], err = db.parseChange(pair); err != nil && !slices.Contains(q.Without, rows[i].ID) {
+			return Page{}, &UnreadableChange{rows[i].ID, err}
 		}
 	}
 	page, err := db.choose(rows, q)

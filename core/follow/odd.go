@@ -66,6 +66,8 @@ func (a *ask) avoid(w *Worker, e Answer) {
 		}
 		odd = "behind " + q.After
 		leave = func() { q.Odd = true; a.req = q }
+	case Look:
+		leave = func() { q.Without = append(q.Without, odd); a.req = q }
 	case Prepare:
 		leave = func() { q.Without = append(q.Without, odd); a.req = q }
 	case Sent:

@@ -7,13 +7,16 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/check"
 	"couchrelay/core/docs"
 	"couchrelay/core/follow"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
+	"couchrelay/sim/fakefdb"
 )
 
-// rowsOf are rows of a document: what is known of it, its record in the mirror, and the record of its job.
+// rowsOf are rows of a document: what is known of it, its record and its last change in the mirror, and the record of
+// its job.
 func (w *world) rowsOf(id string) (rows map[string][]byte) {
 	_, jobID := w.job(id)
 	w.do(func(tx kv.Tx) error {
@@ -27,6 +30,12 @@ func (w *world) rowsOf(id string) (rows map[string][]byte) {
 		}
 		return err
 	})
+	for _, row := range w.db.(*fakefdb.Database).Pairs() {
+		key := check.Readable(tuple.Subspace(tuple.Pack("r")), row.Key)
+		if of := strings.Split(key, "/"); of[0] == "docs" && len(of) == 7 && of[6] == id {
+			rows["change"] = row.Key
+		}
+	}
 	return rows
 }
 
@@ -110,7 +119,7 @@ func (w *world) expectBody(id, body string) {
 
 // TestUnreadableState: a row of one document that cannot be read keeps no states of others from being written back.
 func TestUnreadableState(t *testing.T) {
-	for _, at := range []string{"known", "mirror"} {
+	for _, at := range []string{"known", "mirror", "change"} {
 		w := newWorld(t)
 		for i := range 5 {
 			w.write(fmt.Sprint("d", i), to(i))
@@ -127,6 +136,9 @@ func TestUnreadableState(t *testing.T) {
 		}
 		if k.told("d2") == 0 {
 			t.Errorf("damaged %s: nobody is told: %v", at, k.notes)
+		}
+		if at == "change" {
+			w.expect("d2", "completed", "completed") // which can be read
 		}
 		mend()
 		w.settle(15 * time.Minute)

@@ -120,7 +120,7 @@ func (out *outward) rest() {
 		out.passing, out.retry = true, 0
 		out.ask(Prepare{Held: r.Held, Looked: out.looked, All: true})
 	case out.next <= r.w.now:
-		out.ask(Look{r.Held, out.looked})
+		out.ask(Look{Held: r.Held, Looked: out.looked})
 	}
 }
 

@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -14,7 +15,8 @@ type (
 	// Look reads which documents of the mirror have changed after Looked. It answers Seen.
 	Look struct {
 		Held
-		Looked string
+		Looked  string
+		Without []string // documents whose changes cannot be read; they are taken for changed
 	}
 	// Prepare notes that the states of documents of the mirror are known up to Looked, and reads which are to be
 	// written back: of those that Changed, or a page of All, behind After in the order of ids. It answers Prepared.
@@ -88,17 +90,19 @@ func (q Look) perform(tx kv.Tx, s *Store, _ instant.Time) (Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := db.Changes(docs.Query{Since: since, Limit: s.Pages.Look})
-	if err != nil {
+	page, err := db.Changes(docs.Query{Since: since, Limit: s.Pages.Look, Without: q.Without})
+	if odd, is := errors.AsType[*docs.UnreadableChange](err); is && odd.ID != "" {
+		return nil, ofDoc(odd.ID, err)
+	} else if err != nil {
 		return nil, err
 	}
 	info, err := db.Info()
 	if err != nil {
 		return nil, err
 	}
-	seen := Seen{Looked: page.Last.String(), More: page.More, At: info.UpdateSeq}
+	seen := Seen{Changed: slices.Clone(q.Without), Looked: page.Last.String(), More: page.More, At: info.UpdateSeq}
 	for _, row := range page.Rows {
-		if !row.Deleted {
+		if !row.Deleted && !slices.Contains(q.Without, row.ID) {
 			seen.Changed = append(seen.Changed, row.ID)
 		}
 	}

@@ -44,7 +44,7 @@ func TestPagesOfLooks(t *testing.T) {
 	var all []string
 	looked := ""
 	for range 3 {
-		got := d.ask(Look{d.held, looked}).(Seen)
+		got := d.ask(Look{Held: d.held, Looked: looked}).(Seen)
 		all = append(all, got.Changed...)
 		if looked = got.Looked; len(got.Changed) > 3 || got.More != (len(all) < 7) {
 			t.Errorf("%+v", got)
@@ -62,12 +62,13 @@ func TestPagesOfLooks(t *testing.T) {
 	if want := slices.DeleteFunc(ids(8), func(id string) bool { return id == "d03" }); !slices.Equal(all, want) {
 		t.Errorf("changed are %q, want %q", all, want)
 	}
-	if got := d.ask(Look{d.held, looked}).(Seen); len(got.Changed) > 0 || got.More || got.Looked != looked {
-		t.Errorf("after the last one %+v", got)
+	last := d.ask(Look{Held: d.held, Looked: looked}).(Seen)
+	if len(last.Changed) > 0 || last.More || last.Looked != looked {
+		t.Errorf("after the last one %+v", last)
 	}
 	tx := d.db.Begin(t.Context(), kv.Options{})
 	defer tx.Cancel()
-	if _, err := Perform(tx, d.s, Look{d.held, "nowhere"}, d.now); err == nil {
+	if _, err := Perform(tx, d.s, Look{Held: d.held, Looked: "nowhere"}, d.now); err == nil {
 		t.Error("a place that cannot be read is taken for one")
 	}
 }
