@@ -63,7 +63,9 @@ var errorClasses = map[string]ErrorClass{
 	"checkpoint_commit_failure": {"checkpoint", "give the user the right to write _local documents to the " +
 		"database that the reason names"},
 
-	"worker_lost":      {"service", "look for the end of the nodes that ran it (memory, signals), in their logs"},
+	"worker_lost": {"service", "look for the end of the nodes that ran it (memory, signals), in their logs"},
+	"document_unreadable": {"service", "see what `couchrelay check` tells of the document, and restore the store " +
+		"from a backup if the row does not come back; the job is tried again by itself"},
 	"invariant_broken": {"service", "report it, with the log of the node: it is a defect of couchrelay"},
 	"cancelled":        {"service", "nothing: the run was given up, and the job runs again"},
 }

@@ -13,6 +13,9 @@ const (
 	maxPause   = 10 * time.Second
 	// maxBeatPause is shorter, since the lease ends when no heartbeat commits in time.
 	maxBeatPause = time.Second
+	// maxOdd is how often in a row the document of a run that has ended must be unreadable until the end is stored
+	// without it.
+	maxOdd = 6
 )
 
 // call is a request with its attempts. A request is repeated until its transaction commits or fails for
@@ -27,6 +30,7 @@ type call struct {
 	due    instant.Time  // when the next attempt is, by the steady clock; only while it waits for that
 	pause  time.Duration // before the last repetition; it doubles up to maxPause, 0 before the first failure
 	failed bool          // it has failed, and not since a job could not be read: the store is not down for that
+	odd    int           // how often in a row it has failed since a job could not be read
 }
 
 // ends reports whether the call stores the end of a run.
@@ -153,7 +157,13 @@ func (n *Node) answered(c *call, e Done) {
 		}
 		if c.run != nil && c.run.end != nil {
 			// Reached: a run has ended, and what it asked for before does not get through
-			c.req = c.run.itsEnd(n)
+			c.req, c.odd = c.run.itsEnd(n), 0
+		}
+		if c.odd++; e.Unreadable == "" {
+			c.odd = 0
+		}
+		if c.odd == maxOdd && c.run != nil {
+			c.req = c.run.withoutDocument(n, c.req, e.Text)
 		}
 		c.pause = min(max(2*c.pause, firstPause), maxPause)
 		if _, beat := c.req.(Beat); beat {

@@ -182,6 +182,29 @@ func (r *run) itsEnd(n *Node) (q Request) {
 	return q
 }
 
+// withoutDocument is what is stored in place of an end that the job's document is to tell, of which a row cannot be
+// read: the run would keep its slot until that is put right. The job runs again after a pause, and tells why.
+func (r *run) withoutDocument(n *Node, end Request, why string) Request {
+	if r.job.Transient() { // it has no document
+		return end
+	}
+	t := replication.Trouble{Error: "document_unreadable", Reason: why}
+	crash := Crash{Held: r.held, Trouble: t, Reset: r.reset}
+	switch q := end.(type) {
+	case Complete:
+		stats := jobstore.StatsOf(q.End.Info)
+		crash.Stats, crash.Turn = &stats, q.Turn
+	case Fail:
+		crash.Stats, crash.Turn = q.Stats, q.Turn
+	default:
+		return end
+	}
+	// Reached: the end of a run is stored without its document
+	crash.Seed = n.rng.Uint64()
+	noteEnd(n, crash)
+	return crash
+}
+
 // onHold reports whether a hold stops the run.
 func (r *run) onHold(holds jobstore.Holding) bool { return holds.Stops(&r.job) != "" }
 

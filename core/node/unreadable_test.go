@@ -85,6 +85,45 @@ func TestUnreadableOfRun(t *testing.T) {
 	w.audit()
 }
 
+// TestUnreadableDocument: the document of a run that has ended cannot be read, so that it cannot be told of the end.
+// The run gives its slot to another job all the same, the job says why it is not over, and is once it can be read.
+func TestUnreadableDocument(t *testing.T) {
+	for _, cause := range []replication.Cause{replication.Completed, replication.Failed} {
+		w := newWorld(t)
+		w.putMany(2, false)
+		n := w.start("n", func(c *Config) { c.MaxJobs = 1 })
+		w.pass(5 * time.Second)
+		doc, other := "r000", "r001"
+		if w.state(doc) != jobstore.Running {
+			doc, other = other, doc
+		}
+		var key []byte
+		w.do(func(tx kv.Tx) error {
+			db, err := w.s.Docs.Open(tx, "_replicator")
+			if err == nil {
+				reads, _ := w.s.Docs.Reads(db.Instance, doc)
+				key = reads[0]
+			}
+			return err
+		})
+		was := w.damage(key, []byte{0xff})
+		n.endRun(n.runOf(doc), cause)
+		w.pass(time.Minute)
+		if w.state(other) != jobstore.Running || w.state(doc) != jobstore.Crashing {
+			t.Errorf("%v: %s is %s, and %s %s; %v", cause, doc, w.state(doc), other, w.state(other), n.texts)
+		}
+		w.damage(key, was)
+		n.endRun(n.runOf(other), cause)
+		w.pass(5 * time.Minute)
+		n.endRun(n.runOf(doc), cause)
+		w.pass(time.Second)
+		if !w.state(doc).Terminal() {
+			t.Errorf("%v: %s is %s in the end; %v", cause, doc, w.state(doc), n.texts)
+		}
+		w.audit()
+	}
+}
+
 // TestUnreadableOfDraining: a node that drains leaves, though a job that it ran cannot be read, and its progress could
 // not be stored before. The others go on elsewhere, and so does this one once it can be read.
 func TestUnreadableOfDraining(t *testing.T) {
