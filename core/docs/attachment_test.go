@@ -183,6 +183,23 @@ func TestSlowUpload(t *testing.T) {
 	}
 }
 
+// TestSweepMeetsWriter: a sweep that finds an upload abandoned does not commit if its writer goes on meanwhile.
+func TestSweepMeetsWriter(t *testing.T) {
+	w := newWorld(t)
+	u := w.upload(t, 1, []byte("x"), 1000)
+	n := 0
+	swept, err := kv.Run(t.Context(), w, func(tx kv.Tx) (int, error) {
+		swept, err := w.SweepUploads(tx, instant.Seconds(1500), 10)
+		if n++; n == 1 && err == nil {
+			must(t, w, func(db *Database) (int, error) { return 0, db.StoreUpload(u, instant.Seconds(2000)) })
+		}
+		return swept, err
+	})
+	if n != 2 || swept != 0 || err != nil {
+		t.Errorf("after %d attempts %d are swept, %v", n, swept, err)
+	}
+}
+
 // TestSweepsInParts: a sweep removes as many uploads as it may, and the next one the others.
 func TestSweepsInParts(t *testing.T) {
 	w := newWorld(t)

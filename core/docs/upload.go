@@ -114,9 +114,7 @@ func (s *Store) SweepUploads(tx kv.Tx, before instant.Time, limit int) (int, err
 		if err := s.uploads.Scan(row.Key, &db.Instance, &blob); err != nil {
 			return 0, err
 		}
-		if now, err := tx.Get(row.Key); err != nil || !olderThan(now, before) {
-			return swept, err // its writer goes on
-		}
+		tx.AddReadConflict(kv.KeyRange(row.Key)) // its writer may go on
 		db.instance = s.instances.Sub(db.Instance)
 		db.clearBlob(blob)
 		tx.Clear(row.Key)
