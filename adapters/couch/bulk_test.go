@@ -240,6 +240,37 @@ func TestFetchDocsFailures(t *testing.T) {
 	})
 }
 
+// TestFetchDocsBreaksOff: of an answer that breaks off, or ends in an error, the documents before that are kept, and
+// the others are asked for again. One that brings nothing has failed.
+func TestFetchDocsBreaksOff(t *testing.T) {
+	const first = `{"id":"a","docs":[{"ok":` + docA + `}]},`
+	op := peer.FetchDocs{Docs: []peer.DocRev{{ID: "a", Rev: "1-a"}, {ID: "b", Rev: "3-c"}}, Budget: 1000}
+	for rest, kind := range map[string]peer.Kind{
+		`{"id":"b","docs":[{"ok":{"_id":"b","_re`: peer.Broken, `{"error":"timeout"}]}{"error":"x"}`: peer.Malformed,
+	} {
+		for came, want := range map[string]int{first: 1, "": 0} {
+			answer := func(w http.ResponseWriter, r *http.Request) {
+				if kind == peer.Broken {
+					w.Header().Set("Content-Length", "1000")
+				}
+				_, _ = io.WriteString(w, `{"results":[`+came+rest)
+			}
+			inRig(t, answer, nil, func(r *rig) {
+				reply := r.do(op)
+				got, _ := reply.Result.(peer.Fetched)
+				switch f := reply.Failure; {
+				case want == 0 && (f == nil || f.Kind != kind || len(r.pair.kept) > 0):
+					t.Errorf("%s: %+v, %v", rest, got, f)
+				case want == 1 && (f != nil || len(got.Docs) != 2 || got.Docs[1].Fate != peer.Left):
+					t.Errorf("%s behind a document: %+v, %v", rest, got, f)
+				case want == 1 && (got.Docs[0].Fate != peer.Taken || len(r.pair.kept) != 1):
+					t.Errorf("%s behind a document: %+v", rest, got)
+				}
+			})
+		}
+	}
+}
+
 // TestFetchDocsBudget: reading stops when the budget is used up, but never before the first document.
 func TestFetchDocsBudget(t *testing.T) {
 	sent := 0

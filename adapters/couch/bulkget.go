@@ -16,7 +16,8 @@ import (
 // fetchDocs reads documents in one request, and keeps complete bodies under id. A body is complete if its document
 // has no attachments, or if op asks for attachments and they came with it. When the budget of op is used up,
 // fetchDocs stops reading: documents that it has not seen keep the fate with which a result starts, and the core
-// asks for them again.
+// asks for them again. So it is if the answer breaks off behind some of them; if it does so at each attempt, for the
+// sake of one document, that one is the first of a later request in the end, which brings nothing and fails.
 func (p *Pair) fetchDocs(ctx context.Context, id uint64, op peer.FetchDocs) (peer.Fetched, *peer.Failure) {
 	if len(op.Docs) == 0 {
 		return peer.Fetched{}, nil
@@ -39,7 +40,10 @@ func (p *Pair) fetchDocs(ctx context.Context, id uint64, op peer.FetchDocs) (pee
 		a.close()
 	default:
 		defer a.close()
-		return peer.Fetched{}, a.broken(err)
+		f := a.broken(err)
+		if f.Kind == peer.Cancelled || b.pending.left == len(op.Docs) {
+			return peer.Fetched{}, f
+		}
 	}
 	p.keep(id, b.bodies)
 	return b.got, nil
