@@ -21,6 +21,7 @@ type docCopy struct {
 	asked    []string        // revisions
 	own      map[string]bool // the same; there may be hundreds of thousands
 	later    []string        // revisions that narrow has put off; the call asks for them when its present ones are over
+	atOnce   int             // how many of these it asked for last; 0 once one of them was left out
 	narrowed bool            // narrow has put off some, now or before
 	untried  bool            // no request has asked for the call's present revision alone yet; narrow sets it
 
@@ -70,9 +71,9 @@ func (c *docCopy) absorb(reply peer.Reply) peer.Reply {
 	return reply
 }
 
-// narrow has the next attempt ask for the last revision alone, and for the others after it: each attempt may fail as
-// the last one did. The source may be unable to read the first of them, or break off long answers, which begin with
-// newer leaves each time. It reports whether there are others.
+// narrow has the next attempt ask for the last revision alone, and for the others after it (see over): each attempt may
+// fail as the last one did. The source may be unable to read the first of them, or break off long answers, which begin
+// with newer leaves each time. It reports whether there are others.
 func (c *docCopy) narrow() bool {
 	op := c.call.op.(peer.CopyDoc)
 	last := len(op.Revs) - 1
@@ -80,7 +81,7 @@ func (c *docCopy) narrow() bool {
 		return false
 	}
 	c.later, op.Revs = append(c.later, op.Revs[:last]...), op.Revs[last:]
-	c.narrowed, c.untried, c.lacked = true, true, 0
+	c.narrowed, c.untried, c.atOnce, c.lacked = true, true, 1, 0
 	c.call.op = op
 	return true
 }
@@ -188,11 +189,13 @@ func (c *docCopy) onCopied(reply peer.Reply) {
 	}
 }
 
-// over ends the copy, or goes on with the revisions that were put off.
+// over ends the copy, or goes on with the revisions that were put off: with twice as many each time, as long as they
+// come over, since the first ones may be those that made all of them fail.
 func (c *docCopy) over() {
-	if len(c.later) > 0 {
+	if n := len(c.later); n > 0 {
+		c.atOnce = min(max(1, 2*c.atOnce), n)
 		op := c.call.op.(peer.CopyDoc)
-		op.Revs, c.later = c.later, nil
+		op.Revs, c.later = slices.Clone(c.later[n-c.atOnce:]), c.later[:n-c.atOnce]
 		c.call.op, c.call.failed, c.call.throttled, c.lacked = op, 0, throttled{}, 0
 		c.again(c.call, 0)
 		return
@@ -250,7 +253,7 @@ func (c *docCopy) leave(v Finding) {
 		}
 		c.refused.list(c.batch, v)
 	}
-	c.call.brief = true
+	c.call.brief, c.atOnce = true, 0
 	c.over()
 }
 

@@ -112,6 +112,30 @@ func TestUnreadableRevision(t *testing.T) {
 	}
 }
 
+// TestFirstUnreadable: of a document with many leaves the source cannot read the first ones, so that each answer breaks
+// off before any that it could have. The others come over with few requests.
+func TestFirstUnreadable(t *testing.T) {
+	for bad, most := range map[int]int{1: 30, 3: 35} {
+		var leaves []string
+		for i := range 100 {
+			leaves = append(leaves, fmt.Sprintf("1-%03d", i))
+		}
+		w := forked(t, leaves...)
+		w.plan.Crashes = lenientAfter
+		asked := w.whenCopied(func(c Call, op peer.CopyDoc) *peer.Reply {
+			if slices.Contains(leaves[:bad], op.Revs[0]) {
+				return &peer.Reply{Failure: &peer.Failure{Side: peer.Source, Kind: peer.Status, Status: 500}}
+			}
+			return nil
+		})
+		w.begin()
+		w.wantEnd(Completed, "")
+		if len(*asked) > most || len(w.list) != bad {
+			t.Errorf("%d bad ones: %d requests, and %d are listed", bad, len(*asked), len(w.list))
+		}
+	}
+}
+
 // TestCutBehindAll: an answer that breaks off when all has come that was asked for is not asked for again.
 func TestCutBehindAll(t *testing.T) {
 	w := forked(t, "1-a", "1-b")
