@@ -96,7 +96,7 @@ func (b *bench) readsFail() {
 		}
 		return nil
 	})
-	owned("requeue", other, func(h Owned) error { return h.Requeue(nil, Turn{Place: other.Place}) })
+	owned("stand by", other, func(h Owned) error { return h.StandBy("rep", "rep", Turn{Place: other.Place}) })
 	owned("progress", w, func(h Owned) error { return h.Progress(Stats{DocsRead: 1}) })
 	owned("store refused", w, func(h Owned) error { return h.StoreRefused("1", finding) })
 	owned("read refused", w, func(h Owned) error { _, err := h.Refused("", "", 5); return err })
@@ -153,13 +153,17 @@ func (b *bench) readsOfDuplicatesFail(write func(id, body string), promote func(
 	write("u", twin)
 	write("v", twin)
 	write("t", `{"_deleted":true}`)
-	claim := b.s.Keys.Claim.Pack(b.record(jobID("u")).RepID)
-	b.do1(func(tx kv.Tx) error {
-		tx.Clear(claim)
-		tx.Set(b.s.Keys.Lifted.Pack(lotBehind+b.record(jobID("u")).RepID), nil)
-		return nil
-	})
-	promote()
+	repID := b.record(jobID("u")).RepID
+	for _, taken := range []bool{true, false} { // by one that came first, before those that wait were told
+		b.do1(func(tx kv.Tx) error {
+			if !taken {
+				tx.Clear(b.s.Keys.Claim.Pack(repID))
+			}
+			tx.Set(b.s.Keys.Lifted.Pack(lotBehind+repID), nil)
+			return nil
+		})
+		promote()
+	}
 	request := func(user string) {
 		b.unread("request", func(tx kv.Tx) error {
 			rep, err := spec.ParseRequest([]byte(`{"source":"http://h/x","target":"http://h/y"}`), b.s.Config.Parse)
