@@ -143,10 +143,10 @@ func (f *feed) onChanges(op peer.ReadChanges, reply peer.Reply) {
 func (f *feed) estimatePending(got peer.Changes) {
 	distance := numericDistance(f.since, f.goal)
 	switch {
+	case f.caught: // whatever is told: of a feed of chosen documents CouchDB also counts all others
+		f.pending, f.byNumbers = 0, false
 	case got.Pending >= 0:
 		f.pending, f.byNumbers = got.Pending, false
-	case f.caught:
-		f.pending, f.byNumbers = 0, false
 	case f.pending < 0 || f.byNumbers:
 		f.pending, f.byNumbers = distance, distance >= 0
 	}

@@ -139,6 +139,25 @@ func TestPendingOfFullAnswer(t *testing.T) {
 	}
 }
 
+// TestPendingOfChosenDocuments: at the end of a feed of chosen documents CouchDB tells how many others it has, which
+// are not to come.
+func TestPendingOfChosenDocuments(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Continuous = true
+	w.fill(30)
+	w.rows = func(op peer.ReadChanges) peer.Changes {
+		rows := []peer.Change{{Seq: seqOf(5), ID: "doc"}}
+		return peer.Changes{End: true, Rows: rows, LastSeq: seqOf(30), Pending: 29}
+	}
+	w.begin()
+	for w.run.Info().ThroughSeq != seqOf(30) {
+		w.proceed(first)
+	}
+	if got := w.run.Info().ChangesPending; got != 0 {
+		t.Errorf("%d pending of a feed that is read to its end", got)
+	}
+}
+
 // TestPendingByNumbers: sequences that are numbers tell at most how many changes are to come, since documents that were
 // written again have left theirs, and nothing behind the last one that the source had when it was opened.
 func TestPendingByNumbers(t *testing.T) {
