@@ -102,6 +102,29 @@ func TestBadAnswers(t *testing.T) {
 	}
 }
 
+// TestCutRefusals: an answer that breaks off before its word tells nothing, unless it refuses a body, which a server
+// need not have read to the end.
+func TestCutRefusals(t *testing.T) {
+	for status, read := range map[int]peer.Kind{
+		401: peer.Broken, 403: peer.Broken, 404: peer.Broken, 414: peer.Status, 500: peer.Status,
+	} {
+		cut := raw(fmt.Sprintf("HTTP/1.1 %d No\r\nContent-Length: 100\r\n\r\n{\"error\":\"not_f", status))
+		inRig(t, cut, cut, func(r *rig) {
+			for _, c := range []struct {
+				op   peer.Op
+				want peer.Kind
+			}{
+				{peer.GetLocal{ID: "x"}, read}, {peer.Open{}, read},
+				{peer.PutLocal{ID: "x", Body: []byte("{}")}, peer.Status},
+			} {
+				if f := r.do(c.op).Failure; f == nil || f.Kind != c.want {
+					t.Errorf("%s: %v, want %s", c.op, f, c.want)
+				}
+			}
+		})
+	}
+}
+
 // TestSilence lets every operation wait: for a connection, for an answer, and for the rest of one.
 func TestSilence(t *testing.T) {
 	silent := func(start string) http.HandlerFunc {

@@ -11,6 +11,7 @@ import (
 	"html"
 	"io"
 	"net"
+	"net/http"
 	"net/textproto"
 	"regexp"
 	"slices"
@@ -169,7 +170,10 @@ func (a *answer) refused() *peer.Failure {
 	defer a.finish()
 	f := a.endpoint.failure(a.request, peer.Status, "")
 	f.Status, f.RetryAfter = a.StatusCode, a.retryAfter()
-	body, _ := a.readAll(maxErrorBody)
+	body, err := a.readAll(maxErrorBody)
+	if a.mustTell() && err != nil && err != errTooLarge {
+		return a.broken(err)
+	}
 	var said struct {
 		Error  any `json:"error"`
 		Reason any `json:"reason"`
@@ -183,6 +187,17 @@ func (a *answer) refused() *peer.Failure {
 		f.Reason = a.endpoint.words(gist(body))
 	}
 	return f
+}
+
+// mustTell reports whether a status alone says too little: without the word for it, one that comes of a proxy looks the
+// same, and ends a run. So the request is repeated if the answer breaks off. A request with a body is not: servers
+// refuse it before they have read all, and then may close the connection before their answer has come.
+func (a *answer) mustTell() bool {
+	switch a.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
+		return a.request.method == http.MethodGet
+	}
+	return false
 }
 
 // asText returns a decoded JSON value as text: strings as they are, null as an empty text, other values as
