@@ -334,6 +334,8 @@ func (c *copying) outcome(a *answer, doc document) (*peer.Refusal, *peer.Failure
 	}
 	refusal := &peer.Refusal{ID: doc.id, Rev: doc.rev, Status: f.Status, Error: f.Error, Reason: f.Reason}
 	switch s := f.Status; {
+	case refusal.Vague() && c.pair.target.pouch.Load(): // its own troubles have texts, too
+		return nil, f
 	case refusal.Thrown():
 		return refusal, nil
 	case s < 400, s >= 500, s == http.StatusRequestTimeout, s == http.StatusTooManyRequests:

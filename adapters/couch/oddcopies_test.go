@@ -170,3 +170,19 @@ func TestCopyDocOddNames(t *testing.T) {
 		}
 	})
 }
+
+// TestTroublesOfPouchDB: PouchDB has one word for troubles of its own and what it cannot name, and tells both as texts.
+func TestTroublesOfPouchDB(t *testing.T) {
+	inRig(t, saysMixed(new(mixed).part(docWith("1-a")).end()), func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == "GET" {
+			says(200, `{"update_seq":1,"backend_adapter":"leveldb"}`)(w, r)
+			return
+		}
+		says(500, `{"error":"unknown_error","reason":"Database encountered an unknown error"}`)(w, r)
+	}, func(r *rig) {
+		must[peer.Opened](r, peer.Open{Side: peer.Target})
+		if f := r.do(peer.CopyDoc{ID: "doc", Revs: []string{"1-a"}}).Failure; f == nil || f.Status != 500 {
+			t.Error(f)
+		}
+	})
+}

@@ -1,6 +1,9 @@
 package peer
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 type (
 	// Opened is a database's description.
@@ -148,8 +151,20 @@ func (r *Refusal) Thrown() bool {
 	case "EvalError", "RangeError", "ReferenceError", "SyntaxError", "TypeError", "URIError", "doc_validation":
 		return true
 	}
-	return false
+	return r.Vague() && isText(r.Reason)
 }
+
+// Vague reports whether CouchDB has no word for a refusal: a validation function has thrown a text, or an object other
+// than forbidden and unauthorized, or CouchDB itself has failed.
+func (r *Refusal) Vague() bool { return r.Status == 500 && r.Error == "unknown_error" }
+
+// isText reports whether somebody has written a reason: CouchDB words its own troubles as Erlang's atoms and terms.
+func isText(reason string) bool {
+	return reason != "" && !strings.ContainsAny(reason[:1], "{[<\"#") && strings.Trim(reason, letters) != ""
+}
+
+// letters are those of the atoms that Erlang gives as reasons.
+const letters = "abcdefghijklmnopqrstuvwxyz_"
 
 // CopiedRev is the outcome for one revision: it was written, or Missing at the source, or Refused by the
 // target.

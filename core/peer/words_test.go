@@ -107,6 +107,19 @@ func TestThrown(t *testing.T) {
 	}
 }
 
+// TestThrownText: of what CouchDB has no word for, texts come of validation functions, and terms of its own troubles.
+func TestThrownText(t *testing.T) {
+	for reason, thrown := range map[string]bool{
+		"no fours": true, "Not allowed": true, "no!": true, "Ü": true, "": false, "badarith": false,
+		"function_clause": false, "{shutdown,{gen_server,call}}": false, "[{a,\"b c\"}]": false,
+		"<0.1.0> is gone": false, "#Fun<a.1.2>": false, "\"a b\"": false,
+	} {
+		if v := (&Refusal{Status: 500, Error: "unknown_error", Reason: reason}); v.Thrown() != thrown {
+			t.Errorf("%s: %t", reason, !thrown)
+		}
+	}
+}
+
 // TestMark: a change is looked for by its leaves, the one that the server names first, and fifty others.
 func TestMark(t *testing.T) {
 	revs := make([]string, 60)

@@ -169,13 +169,19 @@ func skippable(f *peer.Refusal) bool {
 }
 
 // aboutUs reports whether a refusal may concern us rather than the document: a validation function and a server
-// whose password was changed both answer 401 or 403, and 400 may be for each of our requests.
-func aboutUs(f *peer.Refusal) bool { return f.Status == 400 || f.Status == 401 || f.Status == 403 }
+// whose password was changed both answer 401 or 403, and 400 and what CouchDB has no word for may be for each of our
+// requests.
+func aboutUs(f *peer.Refusal) bool {
+	return f.Status == 400 || f.Status == 401 || f.Status == 403 || f.Vague()
+}
 
 // mayPass reports whether a document that was refused may be taken later, as it is. Between us and the target something
 // may spoil requests for a while, as a proxy whose disk is full cuts them, and the target then answers 400. A proxy
-// that takes no body of that size has no word for the error: that is not the database's own limit.
-func mayPass(f *peer.Refusal) bool { return f.Status == 400 || f.Status == 413 && f.Error == "" }
+// that takes no body of that size has no word for the error: that is not the database's own limit. What CouchDB has no
+// word for may be trouble of its own.
+func mayPass(f *peer.Refusal) bool {
+	return f.Status == 400 || f.Status == 413 && f.Error == "" || f.Vague()
+}
 
 // trouble words a failure that ends the run as CouchDB does.
 func trouble(op peer.Op, f *peer.Failure) Trouble {

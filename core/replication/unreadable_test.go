@@ -97,6 +97,26 @@ func TestTargetReadsNothing(t *testing.T) {
 	}
 }
 
+// TestThrownText: a document over which a validation function throws a text is left out, as with CouchDB, and tried
+// again, as CouchDB has the same word for troubles of its own.
+func TestThrownText(t *testing.T) {
+	w := newWorld(t)
+	w.fill(20)
+	w.plan.UseBulkGet = false
+	w.reply = func(c Call) *peer.Reply {
+		if op, is := c.Op.(peer.CopyDoc); is && op.ID == "doc3" {
+			return refusedWith(op, peer.Refusal{Status: 500, Error: "unknown_error", Reason: "no threes"})
+		}
+		return nil
+	}
+	w.begin()
+	end := w.runToEnd(first)
+	row := w.list[peerRev{"doc3", "1-a"}]
+	if end.Cause != Completed || end.Info.DocsWritten != 19 || row == nil || row.Reason != "no threes" || !row.Failed {
+		t.Errorf("%s, %s, listed %v", end, end.Info, w.list)
+	}
+}
+
 // TestListWithUnreadable: a listed document whose name the target cannot read keeps none of those on the list that the
 // target has got meanwhile.
 func TestListWithUnreadable(t *testing.T) {

@@ -180,7 +180,9 @@ func (r copier) admitted() {
 }
 
 // credentials reports whether a refusal may be about who we are, or about all that we send.
-func credentials(v *peer.Refusal) bool { return v.Status == 400 || v.Status == 401 || v.Status == 403 }
+func credentials(v *peer.Refusal) bool {
+	return v.Status == 400 || v.Status == 401 || v.Status == 403 || v.Status == 500 && v.Error == "unknown_error"
+}
 
 // leavesOut reports whether a target refused a document for good: what it says is about this document alone.
 func leavesOut(v *peer.Refusal) bool {
