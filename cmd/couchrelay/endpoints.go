@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -27,7 +28,11 @@ type choiceFlags struct {
 // into puts the flags into a request to /_replicate.
 func (c *choiceFlags) into(body map[string]any) error {
 	if c.DocIDs != nil {
-		body["doc_ids"] = c.DocIDs
+		ids := make([]string, len(c.DocIDs))
+		for i, id := range c.DocIDs {
+			ids[i] = url.QueryEscape(id) // requests have them percent-encoded
+		}
+		body["doc_ids"] = ids
 	}
 	if c.Filter != "" {
 		body["filter"] = c.Filter

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +94,19 @@ func TestVerify(t *testing.T) {
 		if out != c.out || exitStatus(err) != c.status || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%q prints\n%sand ends with %d, %v", c.flags, out, exitStatus(err), err)
 		}
+	}
+}
+
+// TestDocIDsAsTyped: ids of documents are what was typed, though requests to a service have them percent-encoded.
+func TestDocIDsAsTyped(t *testing.T) {
+	var line commands
+	flags := []string{"verify", "http://s/a", "http://t/a", "--doc-ids", `a+b,100%25,c d/é`}
+	if _, err := newParser(&line, func(int) {}).Parse(flags); err != nil {
+		t.Fatal(err)
+	}
+	rep, err := line.Verify.parse()
+	if ids := rep.Filter.DocIDs; err != nil || !slices.Equal(ids, []string{"100%25", "a+b", "c d/é"}) {
+		t.Errorf("%q, %v", ids, err)
 	}
 }
 
