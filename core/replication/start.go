@@ -244,20 +244,27 @@ func (o *opener) readOlder(on peer.Side, version int) {
 }
 
 // copyLog writes the log of a side under the present id.
-func (o *opener) copyLog(on peer.Side) {
+func (o *opener) copyLog(on peer.Side) { o.putCopy(on, o.sides[on].log) }
+
+// putCopy is copyLog for a log from which older checkpoints may have been left out, as it was too long for a proxy; see
+// committer.shorten.
+func (o *opener) putCopy(on peer.Side, log checkpoint.Log) {
 	s := &o.sides[on]
-	op := peer.PutLocal{Side: on, ID: o.ids.Bases[0], Rev: s.logRev, Body: s.log.Encode(o.plan.FlatLog)}
+	op := peer.PutLocal{Side: on, ID: o.ids.Bases[0], Rev: s.logRev, Body: log.Encode(o.plan.FlatLog)}
 	o.ask(op, func(reply peer.Reply) {
-		if f := reply.Failure; f != nil && on == peer.Source && refusesLog(f) {
+		switch f, n := reply.Failure, len(log.History); {
+		case f == nil:
+			s.logRev = reply.Result.(peer.LocalWritten).Rev
+			o.locate(on)
+		case on == peer.Source && refusesLog(f):
 			o.readOnly, o.commits.lone.counts = true, true
 			o.locate(on)
-			return
-		} else if f != nil {
+		case isTooLong(f) && n > 2:
+			log.History = log.History[:max(2, n/2)]
+			o.putCopy(on, log)
+		default:
 			o.crash(trouble(op, f))
-			return
 		}
-		s.logRev = reply.Result.(peer.LocalWritten).Rev
-		o.locate(on)
 	})
 }
 

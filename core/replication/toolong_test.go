@@ -118,3 +118,37 @@ func TestListCannotBeCompared(t *testing.T) {
 		t.Errorf("the target is asked %d times what it lacks", w.count("diff"))
 	}
 }
+
+// TestOlderLogTooLong: a log of an older server, of which a proxy takes no copy under the present id, does not keep the
+// run from going on where that server was.
+func TestOlderLogTooLong(t *testing.T) {
+	for _, start := range []string{"1", "0"} {
+		w := newWorld(t)
+		w.dbs[peer.Source].start, w.dbs[peer.Target].start = start, start
+		for range 20 {
+			w.fill(len(w.dbs[peer.Source].at) + 1)
+			w.begin()
+			w.wantEnd(Completed, "")
+		}
+		most := len(w.dbs[peer.Source].local["four"].body) / 3
+		for _, db := range w.dbs {
+			db.local["three"] = db.local["four"]
+			delete(db.local, "four")
+		}
+		w.answer = func(c Call) *peer.Failure {
+			if op, is := c.Op.(peer.PutLocal); is && len(op.Body) > most {
+				return &peer.Failure{Side: op.Side, Kind: peer.Status, Status: 413}
+			}
+			return nil
+		}
+		for range 2 {
+			want := string(seqOf(w.dbs[peer.Source].seq))
+			w.fill(len(w.dbs[peer.Source].at) + 1)
+			w.calls = nil
+			w.begin()
+			if w.wantEnd(Completed, ""); w.feedStart() != want {
+				t.Errorf("start %s: went on from %s, want %s", start, w.feedStart(), want)
+			}
+		}
+	}
+}
