@@ -196,11 +196,12 @@ func (out *outward) reply(c *call, reply peer.Reply) {
 }
 
 // failed ends a pass for the failure of an operation. A request that may have been refused for one of its documents, as
-// one that is too large, says nothing of the others.
+// one that is too large, or that a firewall refuses for its contents, says nothing of the others.
 func (out *outward) failed(op peer.Op, f *peer.Failure) {
 	t := replication.TroubleOf(op, f)
 	_, writes := op.(peer.EditDocs)
-	refused := writes && f.Kind == peer.Status && (f.Status == 413 || f.Status == 500)
+	may := slices.Contains([]int{400, 413, 500}, f.Status) || f.Status == 403 && f.Error == ""
+	refused := writes && f.Kind == peer.Status && may
 	switch {
 	case refused && out.atOnce() > 1:
 		// Reached: states are written one by one, as several at once were refused

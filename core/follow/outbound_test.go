@@ -176,6 +176,8 @@ func TestRefusedEdits(t *testing.T) {
 	}{
 		{3, status(413), 3, 1, false}, {3, status(500), 3, 1, false}, {1, status(413), 0, 0, true},
 		{3, status(503), 0, 0, true}, {3, status(401), 0, 0, true}, {1, status(500), 0, 0, true},
+		{3, status(400), 3, 1, false}, {3, status(403), 3, 1, false},
+		{3, &peer.Failure{Kind: peer.Status, Status: 403, Error: "forbidden"}, 0, 0, true},
 		{3, &peer.Failure{Kind: peer.Broken, Status: 500}, 0, 0, true},
 	} {
 		r := &run{w: New(Config{Worker: "w"})}

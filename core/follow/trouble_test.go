@@ -211,9 +211,10 @@ func TestRefusedStates(t *testing.T) {
 }
 
 // TestRefusedAsAWhole: a request that is refused for one of its documents, as one that has grown too large, keeps the
-// states of no others out of theirs: neither of those that it has besides, nor of those behind it.
+// states of no others out of theirs: neither of those that it has besides, nor of those behind it. A firewall may
+// refuse its contents (403 without a word), or the server its JSON (400).
 func TestRefusedAsAWhole(t *testing.T) {
-	for _, status := range []int{413, 500} {
+	for _, status := range []int{413, 500, 400, 403} {
 		w := newWorld(t)
 		w.couch.whole = status
 		ids := []string{"a", "large", "z"}
