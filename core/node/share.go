@@ -25,8 +25,9 @@ type share struct {
 	next     map[string]schedule.Account
 	epoch    int64
 	unseen   []string
-	waiting  bool // jobs waited for slots at the last survey, so that runs owe for their time
-	warned   bool // the log was told that priority_coeff is too low, and it still is
+	waiting  bool       // jobs waited for slots at the last survey, so that runs owe for their time
+	warned   bool       // the log was told that priority_coeff is too low, and it still is
+	rounds   roundClock // by which rounds of the queue end
 }
 
 // ledgerMemory is how long after the end of its interval the ledger keeps a charge that was stored. What the store
@@ -191,7 +192,8 @@ func (n *Node) tune(s Surveyed) {
 		slots += l.MaxJobs
 	}
 	churn := n.cfg.MaxChurn * len(loads)
-	if s.Order.RoundEnds(n.clock.Wall, s.Ready, churn, slots, n.cfg.MinRun) {
+	now := n.share.rounds.now(n.clock, s.Order.Round, n.cfg.Interval)
+	if s.Order.RoundEnds(now, s.Ready, churn, slots, n.cfg.MinRun) {
 		askOnce(n, EndRound{Seen: s.Order.Round})
 	}
 	if s.Order.Needs() != schedule.NeedsUsage {

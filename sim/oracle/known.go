@@ -66,7 +66,7 @@ type process struct {
 	sweptAt  instant.Time          // when it sent the last sweep, kept by duties
 	lull     lull                  // before the next sweep, kept by duties
 	outlook  outlook               // kept by parts
-	ending   uint64                // the request to end a round, until it is answered; kept by rounds
+	round    roundSight            // kept by rounds
 }
 
 // settings are the settings of a node, and since when it has them.

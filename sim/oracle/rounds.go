@@ -35,7 +35,8 @@ type wait struct {
 var roundSubject = subject{
 	invariants: []Invariant{
 		{"S10k", "Under tags a node ends a round of the queue, and only then, when it has lasted for eight full " +
-			"turns of the jobs that wait, as the node saw them and the other nodes."},
+			"turns of the jobs that wait, as the node saw them and the other nodes. If the clock that began it is " +
+			"behind the node's, it has lasted since the node looked last without seeing it."},
 		{"S10l", "A round ends once, and nothing else changes with it; only another policy begins anew."},
 		{"S10m", "A round begins with the last tag that waits, and new tags begin there if a job waited for the " +
 			"whole round before. One that a clock began which was ahead begins again as it is."},
@@ -45,7 +46,7 @@ var roundSubject = subject{
 	},
 	begin: func(c *chronicle) {
 		r := &rounds{chronicle: c, waiting: map[string]*wait{}}
-		c.on.nodeUp.add(func(p *process) { p.ending = 0 })
+		c.on.nodeUp.add(func(p *process) { p.round = roundSight{} })
 		c.on.nodeStepped.add(r.nodeStepped)
 		c.on.jobChanged.add(r.follow)
 		c.on.followed.add(r.landed)
@@ -76,33 +77,55 @@ func (r *rounds) lasts(p *process, ready int64) float64 {
 	return turnsOfRound * max(byChurn, byRuns)
 }
 
+// roundSight is the round that a node has seen last, and when it looked.
+type roundSight struct {
+	ending uint64 // the request to end a round, until it is answered
+	of     schedule.Round
+	looked node.Clock
+	behind time.Duration // by how much its clock is behind the node's, if that is more than an interval
+}
+
+// sees takes note of the round that a node sees. One that it did not see before began since then.
+func (s *roundSight) sees(round schedule.Round, now node.Clock, interval time.Duration) {
+	if round != s.of {
+		passed := now.Steady.Sub(s.looked.Steady)
+		s.behind = now.Wall.Sub(round.Since) - passed
+		if s.looked == (node.Clock{}) || round.Since == 0 || s.behind <= interval {
+			s.behind = 0
+		}
+	}
+	s.of, s.looked = round, now
+}
+
 // nodeStepped is S10k. A node that still tries to end a round does not try twice, and one that is not sure of the
 // others may count them in another way.
 func (r *rounds) nodeStepped(s nodeStep) {
 	p := s.p
 	done, _ := s.ev.(node.Done)
-	if done.ID == p.ending && done.Fault == node.Committed {
-		p.ending = 0
+	if done.ID == p.round.ending && done.Fault == node.Committed {
+		p.round.ending = 0
 	}
 	seen, sees := done.Result.(node.Surveyed)
-	sees = sees && !s.partial // else the node has seen a part of the accounts so far
+	interval := r.w.Config().Settings.Interval // a clock may be behind that which began the round
+	if sees = sees && !s.partial; sees {       // else the node has seen a part of the accounts so far
+		p.round.sees(seen.Order.Round, p.Clock(), interval)
+	}
 	var asks *node.EndRound
 	for _, e := range s.effects {
 		ask, _ := e.(node.Ask)
 		if q, is := ask.Request.(node.EndRound); is {
-			if p.ending == 0 {
+			if p.round.ending == 0 {
 				asks = &q
 			}
-			p.ending = ask.ID
+			p.round.ending = ask.ID
 		}
 	}
-	if asks == nil && (!sees || p.ending != 0) || !p.outlook.sure && !r.w.Config().Exclusive() {
+	if asks == nil && (!sees || p.round.ending != 0) || !p.outlook.sure && !r.w.Config().Exclusive() {
 		return
 	}
 	const rounding = float64(time.Millisecond)
-	interval := float64(r.w.Config().Settings.Interval) // a clock may be behind that which began the round
-	lasts, lasted := r.lasts(p, seen.Ready), float64(p.Clock().Wall.Sub(seen.Order.Round.Since))
-	over := seen.Order.Policy == schedule.Tags && lasts > 0 && (lasted < -interval || lasted >= lasts-rounding)
+	lasts, lasted := r.lasts(p, seen.Ready), float64(p.Clock().Wall.Sub(seen.Order.Round.Since)-p.round.behind)
+	over := seen.Order.Policy == schedule.Tags && lasts > 0 && (lasted < -float64(interval) || lasted >= lasts-rounding)
 	switch {
 	case asks != nil && (!over || asks.Seen != seen.Order.Round):
 		r.Fail("S10k", "%s ends %+v of %s after %s, seeing %+v; with %d jobs that wait it lasts for %s", p.Name,

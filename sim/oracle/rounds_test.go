@@ -46,6 +46,16 @@ func TestRoundsAsSeen(t *testing.T) {
 		{"no job waits", sees(0, over, tags, false), ""},
 		{"under another policy", sees(10, over, schedule.FIFO, true), "S10k"},
 		{"of a clock that was ahead", sees(10, -time.Hour, tags, true), ""},
+		{"of a clock that is behind", func(r *rig) {
+			sees(10, 0, tags, false)(r)
+			r.pass(2 * time.Minute)
+			sees(10, time.Hour, tags, false)(r)
+		}, ""},
+		{"of a clock that is behind, at once", func(r *rig) {
+			sees(10, 0, tags, false)(r)
+			r.pass(2 * time.Minute)
+			sees(10, time.Hour, tags, true)(r)
+		}, "S10k"},
 		{"still to be ended", func(r *rig) {
 			sees(10, over, tags, true)(r)
 			r.step(failed(8))
@@ -55,6 +65,7 @@ func TestRoundsAsSeen(t *testing.T) {
 		{"not ended after the answer", func(r *rig) {
 			sees(10, over, tags, true)(r)
 			r.step(done(8, node.Ok{}))
+			r.pass(time.Minute)
 			sees(10, over+time.Minute, tags, false)(r)
 		}, "S10k"},
 		{"unasked", func(r *rig) {
