@@ -59,7 +59,7 @@ type Log struct {
 // name none, which is the zero List.
 type List struct {
 	Job     string `json:"job"`     // a digest of its id
-	Changes int64  `json:"changes"` // how often its list has changed
+	Changes int64  `json:"changes"` // how often its list has changed, counted from when the job was made
 }
 
 // Before reports whether l is an earlier state of the list that other is of.

@@ -33,7 +33,8 @@ type RefusedDocs struct {
 	// By names the last change of the list. A change whose outcome was unknown is repeated under its name, and
 	// happens once.
 	By string `json:"by,omitempty"`
-	// Changes is how often the list has changed. Checkpoints that rely on it say so, too.
+	// Changes is how often the list has changed, counted from when the job was made: no list is taken for a later state
+	// of one that a job of this name had before, or has in a backup. Checkpoints that rely on the list say so, too.
 	Changes int64 `json:"changes,omitempty"`
 	// Of is the base id of the replication whose checkpoints cover the revisions.
 	Of string `json:"of,omitempty"`
@@ -58,7 +59,7 @@ func (r *Record) Listed() int64 {
 
 // List is by what checkpoints know the job's list of refused documents.
 func (w *Work) List() checkpoint.List {
-	list := checkpoint.List{Job: fmt.Sprintf("%016x", mix.String(w.JobID))}
+	list := checkpoint.List{Job: fmt.Sprintf("%016x", mix.String(w.JobID)), Changes: int64(w.Record.Created)}
 	if w.Record.Refused != nil {
 		list.Changes = w.Record.Refused.Changes
 	}
@@ -137,7 +138,7 @@ func (h Owned) StoreRefused(by string, findings []replication.Finding) error {
 // list puts findings into the list, and takes out those that are over; the caller stores the record.
 func (h Owned) list(rec *Record, findings []replication.Finding) error {
 	if rec.Refused == nil {
-		rec.Refused = &RefusedDocs{}
+		rec.Refused = &RefusedDocs{Changes: int64(rec.Created)}
 	}
 	rec.Refused.Of = rec.BaseID
 	keys := append(make([][]byte, 0, len(findings)+1), h.s.Keys.Retry.Pack(h.jobID))

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
@@ -69,7 +70,7 @@ func TestListOfRefused(t *testing.T) {
 	if got := fmt.Sprint(b.listed(w.JobID)); got != "[a 2 b 1]" {
 		t.Errorf("listed are %s", got)
 	}
-	if w.Record = b.record(w.JobID); w.List().Changes != 2 || len(w.List().Job) != 16 {
+	if w.Record = b.record(w.JobID); w.List().Changes != int64(w.Record.Created)+2 || len(w.List().Job) != 16 {
 		t.Errorf("checkpoints know the list as %+v", w.List())
 	}
 	row := get(b, func(tx kv.Tx) ([]Refusal, error) { return b.s.Keys.Refusals(tx, w.JobID, "", "", 1) })[0]
@@ -441,5 +442,30 @@ func TestRetryByAnotherClock(t *testing.T) {
 		if got := asked(); !slices.Equal(got, []bool{true, false}) {
 			t.Errorf("where an earlier release tried the first document, it is asked to try %v", got)
 		}
+	}
+}
+
+// TestListOfFormerJob: a document is written again after it was deleted, and the store is put back to a backup from
+// before. However often the list of the former job had changed, it is older than that of the later one, on which
+// checkpoints rely.
+func TestListOfFormerJob(t *testing.T) {
+	b := newBench(t)
+	lists := func(changes int) checkpoint.List {
+		b.now = b.now.Add(time.Hour)
+		b.put("r", refusing, admin)
+		w := b.accept()
+		began := w.List()
+		for i := range changes {
+			b.list(w, i, refusalOf("a", false))
+		}
+		w.Record = b.record(w.JobID)
+		if n := w.List().Changes - began.Changes; n != int64(changes) {
+			t.Errorf("%d changes count as %d", changes, n)
+		}
+		b.put("r", `{"_deleted":true}`, admin)
+		return w.List()
+	}
+	if former, later := lists(3), lists(1); !former.Before(later) || later.Before(former) {
+		t.Errorf("the list of the former job is %+v, that of the later one %+v", former, later)
 	}
 }

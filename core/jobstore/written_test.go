@@ -113,7 +113,7 @@ func TestWhatRunsWrite(t *testing.T) {
 		"progress":    {func(h Owned, _ Turn) error { return h.Progress(stats) }, []string{now, "stats: 13 read"}},
 		"refused": {
 			func(h Owned, _ Turn) error { return h.StoreRefused("by", []replication.Finding{finding}) },
-			[]string{now, `refused: {"listed":1,"by":"by","changes":1,"of":"base1"}`},
+			[]string{now, `refused: {"listed":1,"by":"by","changes":1700000000000001,"of":"base1"}`},
 		},
 		"complete": {func(h Owned, u Turn) error { return h.Complete(replication.End{Info: info}, u) }, []string{
 			`doc._replication_state: "completed"`, `doc._replication_state_time: "2023-11-14T23:13:21Z"`,
@@ -124,7 +124,9 @@ func TestWhatRunsWrite(t *testing.T) {
 		"fail": {func(h Owned, u Turn) error { return h.Fail(told, u) }, failed},
 		"fail refused": {
 			func(h Owned, u Turn) error { return h.FailRefused(told, stats, finding, u) },
-			slices.Concat(failed, []string{`refused: {"listed":1,"of":"base1"}`, "stats: 13 read"}),
+			slices.Concat(failed, []string{
+				`refused: {"listed":1,"changes":1700000000000000,"of":"base1"}`, "stats: 13 read",
+			}),
 		},
 		"crash": {func(h Owned, u Turn) error { return h.Crash(told, nil, u, 1) }, []string{
 			`error: "db_not_found"`, "error_count: 2", "event4: crashed  db_not_found: no database", now, "node: gone",

@@ -46,7 +46,7 @@ type Plan struct {
 func (p *Plan) list(ids IDs) (own checkpoint.List, ours bool) {
 	own, ours = p.List, p.ResumedID == "" || strings.HasPrefix(p.ResumedID, ids.Bases[0])
 	if !ours {
-		own.Changes = 0 // it goes as the job becomes this replication
+		own.Changes = int64(p.Created) // it goes as the job becomes this replication
 	}
 	return own, ours
 }
