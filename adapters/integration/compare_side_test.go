@@ -360,7 +360,8 @@ func (s side) prepare() {
 	}
 }
 
-// empty deletes the documents of a database: jobs of a database that is deleted may stay with CouchDB.
+// empty deletes the documents of a database: jobs of a database that is deleted may stay with CouchDB, and those of the
+// next test would wait behind their crashes.
 func (s side) empty(db string) {
 	_, list := s.object("GET", "/"+db+"/_all_docs")
 	rows, _ := list["rows"].([]any)
@@ -371,7 +372,13 @@ func (s side) empty(db string) {
 	}
 	if raw, err := json.Marshal(object{"docs": gone}); err == nil && len(gone) > 0 {
 		s.send("POST", "/"+db+"/_bulk_docs", string(raw), "")
-		time.Sleep(2 * time.Second) // until its scheduler has heard of it
+		name := `"` + strings.ReplaceAll(db, "%2F", "/") + `"`
+		for range 30 { // until its scheduler has heard of it
+			time.Sleep(2 * time.Second)
+			if raw, _ := s.send("GET", "/_scheduler/jobs?limit=1000", "", ""); !strings.Contains(string(raw), name) {
+				break
+			}
+		}
 	}
 }
 
