@@ -185,3 +185,18 @@ func TestAppliedInPart(t *testing.T) {
 		}
 	}
 }
+
+// TestMissed: the database counts as put back when it did not know the last change three times in a row; a node that
+// lags behind may say so once or twice.
+func TestMissed(t *testing.T) {
+	r := &run{w: New(Config{Worker: "w"})}
+	r.in.run = r
+	for _, found := range []bool{false, false, true, false, false} {
+		if r.in.proved(found); r.in.asking {
+			t.Fatal("it counts as put back too early")
+		}
+	}
+	if r.in.proved(false); !r.in.asking {
+		t.Error("it does not count as put back")
+	}
+}

@@ -387,6 +387,9 @@ func TestRoles(t *testing.T) {
 	if err := json.Unmarshal([]byte(`["replication","oracle"]`), &r); err != nil || r != Replication {
 		t.Errorf("%v, %v", r, err)
 	}
+	if err := json.Unmarshal([]byte(`"replication"`), &r); err == nil || r != Replication {
+		t.Errorf("a text counts as %v, %v", r, err)
+	}
 	if _, err := ParseRole("cook"); err == nil || fmt.Sprint(err) != "no such role; known are api_frontend, replication" {
 		t.Error(err)
 	}
