@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -30,13 +29,16 @@ const (
 	Changed Kind = "changed_meanwhile"
 	// Repaired: the revisions were missing, and the target has them now.
 	Repaired Kind = "repaired"
+	// Uncompared: one database has the revisions, and the question whether the other has them fails.
+	Uncompared Kind = "not_compared"
 )
 
 // Difference is a document with the leaf revisions that one database has and the other has not.
 type Difference struct {
-	Kind Kind     `json:"kind"`
-	ID   string   `json:"id"`
-	Revs []string `json:"revs"`
+	Kind  Kind     `json:"kind"`
+	ID    string   `json:"id"`
+	Revs  []string `json:"revs"`
+	Error string   `json:"error,omitempty"` // of Uncompared
 }
 
 // Counts are numbers of documents.
@@ -75,10 +77,14 @@ type way struct {
 	from  peer.Side        // of the comparison that is this pair's source
 	kind  Kind             // of what the target lacks
 	begun peer.Seq         // the source's sequence when the comparison began
+	alone int              // documents in a row for each of which a question failed
 }
 
 // atOnce is the number of documents in a question about revisions, and of rows in one read.
 const atOnce = 500
+
+// maxAlone bounds the documents in a row for each of which a question may fail: more are the database's trouble.
+const maxAlone = 50
 
 // Run compares the databases. Documents that are changed meanwhile may be told of as Changed, or not at all.
 func (c *Comparison) Run(ctx context.Context) (n Counts, err error) {
@@ -200,7 +206,9 @@ func (w *way) look(ctx context.Context, parts *[buckets]bool, n *Counts) error {
 // judge tells what the target lacks of some documents. The source is asked afterwards which of them were changed since
 // the beginning, so that no revision counts as missing that was written meanwhile.
 func (w *way) judge(ctx context.Context, docs []peer.DocRevs, n *Counts) error {
-	lacks, err := w.lacks(ctx, docs)
+	lacks, err := w.lacks(ctx, docs, false, func(d peer.DocRevs, err error) error {
+		return w.tell(Difference{Kind: Uncompared, ID: d.ID, Revs: d.Revs, Error: err.Error()}, n)
+	})
 	if err != nil || len(lacks) == 0 {
 		return err
 	}
@@ -212,7 +220,7 @@ func (w *way) judge(ctx context.Context, docs []peer.DocRevs, n *Counts) error {
 	for _, d := range lacks {
 		if !changed[d.ID] {
 			lacking = append(lacking, peer.DocRevs{ID: d.ID, Revs: d.Missing})
-		} else if err := w.tell(Difference{Changed, d.ID, d.Missing}, n); err != nil {
+		} else if err := w.tell(Difference{Kind: Changed, ID: d.ID, Revs: d.Missing}, n); err != nil {
 			return err
 		}
 	}
@@ -227,9 +235,9 @@ func (w *way) judge(ctx context.Context, docs []peer.DocRevs, n *Counts) error {
 		}
 	}
 	for _, d := range lacking {
-		found := Difference{w.kind, d.ID, still[d.ID]}
+		found := Difference{Kind: w.kind, ID: d.ID, Revs: still[d.ID]}
 		if len(found.Revs) == 0 {
-			found = Difference{Repaired, d.ID, d.Revs}
+			found = Difference{Kind: Repaired, ID: d.ID, Revs: d.Revs}
 		}
 		if err := w.tell(found, n); err != nil {
 			return err
@@ -243,7 +251,7 @@ func (w *way) tell(d Difference, n *Counts) error {
 	return w.Found(d)
 }
 
-// repair has documents copied, and returns which revisions the target lacks even so.
+// repair has documents copied, and returns which revisions the target lacks even so, or may lack.
 func (w *way) repair(ctx context.Context, docs []peer.DocRevs) (map[string][]string, error) {
 	ids := make([]string, len(docs))
 	for i, d := range docs {
@@ -253,39 +261,75 @@ func (w *way) repair(ctx context.Context, docs []peer.DocRevs) (map[string][]str
 	if err := w.Repair(ctx, ids); err != nil {
 		return nil, err
 	}
-	lacks, err := w.lacks(ctx, docs)
 	still := map[string][]string{}
+	lacks, err := w.lacks(ctx, docs, false, func(d peer.DocRevs, _ error) error {
+		still[d.ID] = d.Revs
+		return nil
+	})
 	for _, d := range lacks {
 		still[d.ID] = d.Missing
 	}
 	return still, err
 }
 
-// lacks returns what the target lacks of some documents. A question that it, or a proxy before it, does not take as a
-// whole is asked in parts. What the target cannot read, such as an id with half of a surrogate pair, it has not.
-func (w *way) lacks(ctx context.Context, docs []peer.DocRevs) ([]peer.DocMissing, error) {
-	reply, err := w.until(ctx, peer.DiffRevs{Docs: docs})
+// lacks returns what the target lacks of some documents. A question that it, or something before it, does not take as
+// a whole is asked in parts, with brief retries. What the target cannot read, such as an id with half of a surrogate
+// pair, it has not. alone is told of a document for which the question fails otherwise.
+func (w *way) lacks(ctx context.Context, docs []peer.DocRevs, brief bool, alone func(peer.DocRevs, error) error,
+) ([]peer.DocMissing, error) {
+	reply, err := w.until(ctx, peer.DiffRevs{Docs: docs}, brief)
 	if diff, is := reply.Result.(peer.Diff); is {
+		w.alone = 0
 		return diff.Docs, nil
 	}
 	f := reply.Failure
 	unread := f.Kind == peer.Status && f.Status == 400 && f.Error != ""
-	tooLong := f.Kind == peer.Status && f.Status == 413
+	if ctx.Err() != nil || !mayBeOfOne(f) {
+		return nil, err
+	}
+	if !unread { // is it of a document, or are all questions answered so?
+		if _, err := w.until(ctx, peer.DiffRevs{}, false); err != nil {
+			return nil, err
+		}
+	}
 	switch half := len(docs) / 2; {
-	case half > 0 && (unread || tooLong):
-		first, err := w.lacks(ctx, docs[:half])
+	case half > 0:
+		first, err := w.lacks(ctx, docs[:half], true, alone)
 		if err != nil {
 			return nil, err
 		}
-		second, err := w.lacks(ctx, docs[half:])
+		second, err := w.lacks(ctx, docs[half:], true, alone)
 		return slices.Concat(first, second), err
 	case unread:
 		return []peer.DocMissing{{ID: docs[0].ID, Missing: docs[0].Revs}}, nil
+	case w.alone == maxAlone:
+		return nil, err
 	}
-	return nil, err
+	w.alone++
+	return nil, alone(docs[0], err)
 }
 
-// changed returns which documents the source has changed since the comparison began.
+// mayBeOfOne reports whether a request about many documents may have failed for one of them, or for their number: the
+// server fails on it, or a firewall refuses or cuts what has its id, with no word for the error.
+func mayBeOfOne(f *peer.Failure) bool {
+	switch f.Kind {
+	case peer.Broken, peer.TimedOut, peer.Malformed:
+		return true
+	case peer.Status:
+	default:
+		return false
+	}
+	switch f.Status {
+	case 401, 404, 429:
+		return false
+	case 400, 408, 413:
+		return true
+	}
+	return f.Status >= 500 || f.Error == ""
+}
+
+// changed returns which documents the source has changed since the comparison began. A source that does not take the
+// list of them is asked for all changes.
 func (w *way) changed(ctx context.Context, docs []peer.DocMissing) (map[string]bool, error) {
 	rep := w.rep
 	rep.Filter = spec.Filter{Kind: spec.DocIDs}
@@ -293,6 +337,16 @@ func (w *way) changed(ctx context.Context, docs []peer.DocMissing) (map[string]b
 		rep.Filter.DocIDs = append(rep.Filter.DocIDs, d.ID)
 	}
 	slices.Sort(rep.Filter.DocIDs)
+	changed, err := w.changes(ctx, rep)
+	if f, is := errors.AsType[*failed](err); is && mayBeOfOne(f.failure) {
+		rep.Filter = spec.Filter{}
+		changed, err = w.changes(ctx, rep)
+	}
+	return changed, err
+}
+
+// changes returns which documents the source of a replication has changed since the comparison began.
+func (w *way) changes(ctx context.Context, rep spec.Replication) (map[string]bool, error) {
 	pair, err := w.Client.Pair(rep)
 	if err != nil {
 		return nil, err
@@ -326,7 +380,7 @@ func (w *way) rows(ctx context.Context, pair *couch.Pair, since peer.Seq, take f
 			return nil
 		}
 		if reply.Failure != nil {
-			if err := w.pause(ctx, op, reply.Failure, failures); err != nil {
+			if err := w.pause(ctx, op, reply.Failure, failures, false); err != nil {
 				return err
 			}
 			failures++
@@ -336,21 +390,22 @@ func (w *way) rows(ctx context.Context, pair *couch.Pair, since peer.Seq, take f
 
 // ask sends a request of a way until it is answered.
 func ask[R peer.Result](ctx context.Context, w *way, op peer.Op) (got R, err error) {
-	reply, err := w.until(ctx, op)
+	reply, err := w.until(ctx, op, false)
 	if err == nil {
 		got = reply.Result.(R)
 	}
 	return got, err
 }
 
-// until sends a request of a way until it is answered, or fails in a way that does not pass.
-func (w *way) until(ctx context.Context, op peer.Op) (peer.Reply, error) {
+// until sends a request of a way until it is answered, or fails in a way that does not pass. If it is
+// brief, a failure that one document may be the cause of is followed by one more attempt only.
+func (w *way) until(ctx context.Context, op peer.Op, brief bool) (peer.Reply, error) {
 	for failures := 0; ; failures++ {
 		reply := w.pair.Do(ctx, 0, op)
 		if reply.Failure == nil {
 			return reply, nil
 		}
-		if err := w.pause(ctx, op, reply.Failure, failures); err != nil {
+		if err := w.pause(ctx, op, reply.Failure, failures, brief && mayBeOfOne(reply.Failure)); err != nil {
 			return reply, err
 		}
 	}
@@ -362,16 +417,27 @@ const (
 	maxPause = time.Minute
 )
 
+// failed is a failure after which another attempt is no use.
+type failed struct {
+	failure *peer.Failure
+	op      peer.Op
+}
+
+func (f *failed) Error() string { return replication.TroubleOf(f.op, f.failure).String() }
+
 // pause waits before the next attempt of a request: twice as long after each failure, or as the server asks. It
 // returns an error instead if another attempt is no use.
-func (w *way) pause(ctx context.Context, op peer.Op, f *peer.Failure, failures int) error {
+func (w *way) pause(ctx context.Context, op peer.Op, f *peer.Failure, failures int, brief bool) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	throttled := f.Kind == peer.Status && f.Status == 429
-	if failures >= w.Retries || !throttled && !replication.Transient(f) {
-		t := replication.TroubleOf(op, f)
-		return fmt.Errorf("%s: %s", t.Error, t.Reason)
+	retries := w.Retries
+	if brief {
+		retries = min(retries, 1)
+	}
+	if failures >= retries || !throttled && !replication.Transient(f) {
+		return &failed{f, op}
 	}
 	timer := w.Clock.Timer(min(max(firstPause<<min(failures, 8), f.RetryAfter), maxPause))
 	defer timer.Stop()

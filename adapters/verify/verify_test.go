@@ -252,46 +252,6 @@ func TestChangedWithoutFilter(t *testing.T) {
 	}
 }
 
-// TestQuestionTooLong: a proxy takes no long questions, and the target cannot read some documents: questions are asked
-// in parts, and what cannot be read is missing.
-func TestQuestionTooLong(t *testing.T) {
-	r, end := newRig(t)
-	defer end()
-	for i := range 12 {
-		r.write("a", fmt.Sprint("doc", i), rev("a"))
-	}
-	server := *r.handler.Load()
-	r.behind(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		body, _ := io.ReadAll(q.Body)
-		q.Body = io.NopCloser(bytes.NewReader(body))
-		switch {
-		case q.Method == http.MethodPost && len(body) > 200:
-			w.WriteHeader(http.StatusRequestEntityTooLarge)
-		case strings.HasSuffix(q.URL.Path, "/_revs_diff") && bytes.Contains(body, []byte("doc7")):
-			w.WriteHeader(http.StatusBadRequest)
-			fmt.Fprint(w, `{"error":"bad_request","reason":"invalid UTF-8 JSON"}`)
-		default:
-			server.ServeHTTP(w, q)
-		}
-	}))
-	got := r.run(r.comparison())
-	if len(got) != 12 || !slices.Contains(got, "missing doc7 "+rev("a")) {
-		t.Errorf("found %q", got)
-	}
-	r.behind(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		if strings.HasSuffix(q.URL.Path, "/_revs_diff") {
-			w.WriteHeader(http.StatusRequestEntityTooLarge)
-			return
-		}
-		server.ServeHTTP(w, q)
-	}))
-	c := r.comparison()
-	defer c.Client.Close()
-	if _, err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "413") {
-		t.Errorf("no question is short enough: %v", err)
-	}
-}
-
 // TestFeedThatBreaks: answers of the feed that break off count as failures only where they bring nothing, be it of
 // documents that were not asked for.
 func TestFeedThatBreaks(t *testing.T) {

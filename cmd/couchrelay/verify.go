@@ -45,8 +45,9 @@ func (verifyCommand) Help() string {
 		"by --repair. A document that was changed since the command began counts as changed_meanwhile and not as " +
 		"missing.\n\n" +
 		"With a filter, only what the target lacks is looked for.\n\n" +
-		"Exit status: 0 no difference, or only changed_meanwhile and repaired ones; 1 the comparison failed; 2 the " +
-		"command line is wrong; 5 there are other differences." + examples(
+		"A document for which the request about its revisions fails is not_compared, with the error.\n\n" +
+		"Exit status: 0 no difference, or only changed_meanwhile and repaired ones; 1 the comparison failed, or is " +
+		"not complete; 2 the command line is wrong; 5 there are other differences." + examples(
 		"Two databases:", "couchrelay verify http://adm:secret@db1:5984/orders http://adm:secret@db2:5984/orders",
 		"What a replication document copies, with its filter; what is missing is copied:",
 		"couchrelay verify --replication nightly-orders.json --repair")
@@ -131,7 +132,11 @@ func (c *verifyCommand) tell(w io.Writer, d verify.Difference) (err error) {
 	if c.JSON {
 		return json.NewEncoder(w).Encode(d)
 	}
-	_, err = fmt.Fprintf(w, "%-16s %s  %s\n", d.Kind, terminal.Clean(d.ID), terminal.Clean(strings.Join(d.Revs, " ")))
+	revs := strings.Join(d.Revs, " ")
+	if d.Error != "" {
+		revs += "  " + d.Error
+	}
+	_, err = fmt.Fprintf(w, "%-16s %s  %s\n", d.Kind, terminal.Clean(d.ID), terminal.Clean(revs))
 	return err
 }
 
@@ -143,6 +148,9 @@ func (c *verifyCommand) finish(w io.Writer, n verify.Counts) error {
 		}
 	} else if _, err := fmt.Fprintln(w, sumOf(n)); err != nil {
 		return err
+	}
+	if n.Difference[verify.Uncompared] > 0 {
+		return errors.New("verify: the comparison is not complete")
 	}
 	if n.Difference[verify.Missing]+n.Difference[verify.Extra] > 0 {
 		return errDifferent
@@ -156,7 +164,7 @@ func sumOf(n verify.Counts) string {
 	if n.OneWay {
 		text = explain.Count(int(n.Source), "document") + " read at the source and looked for at the target"
 	}
-	for _, k := range []verify.Kind{verify.Missing, verify.Extra, verify.Changed, verify.Repaired} {
+	for _, k := range []verify.Kind{verify.Missing, verify.Extra, verify.Changed, verify.Repaired, verify.Uncompared} {
 		if n.Difference[k] > 0 {
 			text += fmt.Sprintf(", %d %s", n.Difference[k], k)
 		}

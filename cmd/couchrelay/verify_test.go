@@ -1,8 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +19,17 @@ import (
 	"couchrelay/core/explain"
 	"couchrelay/core/spec"
 )
+
+// verifyWith runs verify, and returns what it prints.
+func verifyWith(flags ...string) (string, error) {
+	var c commands
+	if _, err := newParser(&c, func(int) {}).Parse(append([]string{"verify"}, flags...)); err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	err := c.Verify.Run(&window{&out, 0})
+	return out.String(), err
+}
 
 // TestVerify compares two databases from the terminal, repairs the copy, and compares again.
 func TestVerify(t *testing.T) {
@@ -33,15 +50,6 @@ func TestVerify(t *testing.T) {
 		writeAll(b.url+"copy", extra, false))
 	if err != nil {
 		t.Fatal(err)
-	}
-	verify := func(flags ...string) (string, error) {
-		var c commands
-		if _, err := newParser(&c, func(int) {}).Parse(append([]string{"verify"}, flags...)); err != nil {
-			return "", err
-		}
-		var out strings.Builder
-		err := c.Verify.Run(&window{&out, 0})
-		return out.String(), err
 	}
 	document := filepath.Join(t.TempDir(), "replication.json")
 	text := fmt.Sprintf(`{"_id": "x", "_replication_state": "completed", "doc_ids": ["order-598"],
@@ -90,10 +98,46 @@ func TestVerify(t *testing.T) {
 		{[]string{both[0], b.url + "gone"}, "", failed, "db_not_found"},
 		{[]string{both[0], "copy"}, "", badUsage, "target"},
 	} {
-		out, err := verify(c.flags...)
+		out, err := verifyWith(c.flags...)
 		if out != c.out || exitStatus(err) != c.status || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%q prints\n%sand ends with %d, %v", c.flags, out, exitStatus(err), err)
 		}
+	}
+}
+
+// TestVerifyNotCompared: a document that a firewall does not let be asked about is told with the error, and the exit
+// status says that the comparison is not complete.
+func TestVerifyNotCompared(t *testing.T) {
+	t.Parallel()
+	r := &rig{t: t}
+	b := r.sandbox()
+	documents := []object{{"_id": "attack", "_rev": "1-abc"}, {"_id": "order", "_rev": "1-abc"}}
+	err := errors.Join(request("PUT", b.url+"orders", nil, nil), request("PUT", b.url+"copy", nil, nil),
+		writeAll(b.url+"orders", documents, false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	behind, err := url.Parse(b.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(behind)
+	firewall := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		body, _ := io.ReadAll(q.Body)
+		if bytes.Contains(body, []byte("attack")) {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		q.Body = io.NopCloser(bytes.NewReader(body))
+		proxy.ServeHTTP(w, q)
+	}))
+	t.Cleanup(firewall.Close)
+	out, err := verifyWith(b.url+"orders", firewall.URL+"/copy")
+	want := fmt.Sprintf("not_compared     attack  1-abc  forbidden: POST %s/copy/_revs_diff: 403\n"+
+		"missing          order  1-abc\n"+
+		"2 documents read at the source, 0 at the target, 1 missing, 1 not_compared\n", firewall.URL)
+	if out != want || exitStatus(err) != failed || !strings.Contains(fmt.Sprint(err), "not complete") {
+		t.Errorf("verify prints\n%sand ends with %d, %v", out, exitStatus(err), err)
 	}
 }
 
