@@ -152,6 +152,29 @@ func TestRunsAfterGoOn(t *testing.T) {
 	}
 }
 
+// TestOwnLogsGoOn: the answers to all writes of logs are lost. A run that finds its own ones goes on for ever.
+func TestOwnLogsGoOn(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Continuous = true
+	w.reply = func(c Call) *peer.Reply {
+		if _, is := c.Op.(peer.PutLocal); !is || w.apply(c, false).Failure != nil {
+			return nil
+		}
+		conflict := status(409)
+		return &peer.Reply{Failure: &conflict}
+	}
+	w.begin()
+	for i := range int64(3 * maxOthers) {
+		w.dbs[peer.Source].write(fmt.Sprint("new", i), "1-a")
+		for w.end == nil && w.run.info.CheckpointedSeq != seqOf(i+1) {
+			w.proceed(first)
+		}
+	}
+	if w.end != nil {
+		t.Errorf("it ended with %s", *w.end)
+	}
+}
+
 // TestRunsBeforeGoOn: nor does a run that finds a newer log of another one whenever it writes its own over that.
 func TestRunsBeforeGoOn(t *testing.T) {
 	w := newWorld(t)
