@@ -31,7 +31,6 @@ func TestDamagedRowsAreTold(t *testing.T) {
 		"dropped": {"jobs/replication/ready/"},
 		"sweep":   {"usage/", "count/"}, // which stay as they are
 		"discard": {""},                 // whose purpose that is
-		"audit":   {"tally/"},           // of which a 0 is as good as none
 
 		"make a hold": {"jobs/replication/worker/"}, // whoever it is of is called
 	}
@@ -102,7 +101,6 @@ func (b *bench) operations() map[string]func(kv.Tx) error {
 		"demands": func(tx kv.Tx) error { _, _, err := Demands(tx, b.s, 9); return err },
 		"ready":   func(tx kv.Tx) error { _, err := b.ready(tx, 9); return err },
 		"uses":    func(tx kv.Tx) error { _, _, err := Uses(tx, b.s, b.now, "", 9); return err },
-		"audit":   func(tx kv.Tx) error { return b.s.Audit(tx) },
 		"total":   func(tx kv.Tx) error { _, _, err := lists(tx).Total(Filter{}); return err },
 		"servers": func(tx kv.Tx) error { _, _, err := lists(tx).Servers("", 9); return err },
 		"errors":  func(tx kv.Tx) error { _, _, err := lists(tx).Errors("", 9); return err },
