@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"couchrelay/sim/campaign"
-	"couchrelay/sim/decide"
 	"couchrelay/sim/world"
 )
 
@@ -20,12 +19,7 @@ var update = flag.Bool("update", false, "write the hashes of the seeds as they a
 // change that only moves code leaves all hashes; any other one brings a new file, which `make played` writes.
 func TestPlayed(t *testing.T) {
 	const file, seeds = "testdata/played.txt", 100
-	plan := campaign.Campaign{Seeds: seeds, Stop: 1, World: func(seed uint64) campaign.World {
-		return campaign.World{
-			Config:  world.Swarm(seed, world.Small),
-			Decider: func() *decide.Decider { return decide.New(decide.Seed(seed)) },
-		}
-	}}
+	plan := campaign.Campaign{Seeds: seeds, Stop: 1, World: campaign.Drawn(world.Small)}
 	report := plan.Run(context.Background())
 	for _, f := range report.Failures {
 		t.Fatalf("seed %d: %s\ngo run ./cmd/couchsim replay --seed %d", f.Seed, f.Violation, f.Seed)

@@ -36,15 +36,9 @@ func (c choice) worlds() (worlds, error) {
 	if err != nil {
 		return worlds{}, err
 	}
-	w := worlds{name: "profile " + profile.Name}
+	w := worlds{name: "profile " + profile.Name, of: campaign.Drawn(profile)}
 	if profile.Name != world.Small.Name {
 		w.args = []string{"--profile", profile.Name}
-	}
-	w.of = func(seed uint64) campaign.World {
-		return campaign.World{
-			Config:  world.Swarm(seed, profile),
-			Decider: func() *decide.Decider { return decide.New(decide.Seed(seed)) },
-		}
 	}
 	return w, nil
 }

@@ -3,16 +3,15 @@ package campaign
 import (
 	"testing"
 
-	"couchrelay/sim/decide"
 	"couchrelay/sim/world"
 )
 
 // seeds is a campaign of the first n seeds of a profile.
 func seeds(p world.Profile, n uint64, workers, sample int) Campaign {
 	return Campaign{Seeds: n, Workers: workers, World: func(seed uint64) World {
-		c := world.Swarm(seed, p)
-		c.Sample = sample
-		return World{Config: c, Decider: func() *decide.Decider { return decide.New(decide.Seed(seed)) }}
+		w := Drawn(p)(seed)
+		w.Config.Sample = sample
+		return w
 	}}
 }
 

@@ -21,6 +21,16 @@ type World struct {
 	Decider func() *decide.Decider // a new one with every call, since a run uses it up
 }
 
+// Drawn returns what draws a world of a profile's size for each seed, as couchsim plays them.
+func Drawn(p world.Profile) func(seed uint64) World {
+	return func(seed uint64) World {
+		return World{
+			Config:  world.Swarm(seed, p),
+			Decider: func() *decide.Decider { return decide.New(decide.Seed(seed)) },
+		}
+	}
+}
+
 // Campaign is what to play.
 type Campaign struct {
 	// World returns the world of a seed. It is called by several goroutines at a time.
