@@ -10,6 +10,13 @@ import (
 	"testing"
 )
 
+// peek reads the body of a request, which can be read once more.
+func peek(q *http.Request) []byte {
+	body, _ := io.ReadAll(q.Body)
+	q.Body = io.NopCloser(bytes.NewReader(body))
+	return body
+}
+
 // TestQuestionTooLong: a proxy takes no long questions, and the target cannot read some documents: questions are asked
 // in parts, and what cannot be read is missing.
 func TestQuestionTooLong(t *testing.T) {
@@ -20,8 +27,7 @@ func TestQuestionTooLong(t *testing.T) {
 	}
 	server := *r.handler.Load()
 	r.behind(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		body, _ := io.ReadAll(q.Body)
-		q.Body = io.NopCloser(bytes.NewReader(body))
+		body := peek(q)
 		switch {
 		case q.Method == http.MethodPost && len(body) > 200:
 			w.WriteHeader(http.StatusRequestEntityTooLarge)
@@ -61,8 +67,7 @@ func TestOneFails(t *testing.T) {
 	server := *r.handler.Load()
 	compare := func(word string, fail http.HandlerFunc) (got []string, why string, err error) {
 		r.behind(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-			body, _ := io.ReadAll(q.Body)
-			q.Body = io.NopCloser(bytes.NewReader(body))
+			body := peek(q)
 			ofChanges := strings.HasSuffix(q.URL.Path, "_changes") && bytes.Contains(body, []byte("doc4"))
 			if ofChanges || strings.HasSuffix(q.URL.Path, "_revs_diff") && bytes.Contains(body, []byte(word)) {
 				fail(w, q)

@@ -397,8 +397,8 @@ func ask[R peer.Result](ctx context.Context, w *way, op peer.Op) (got R, err err
 	return got, err
 }
 
-// until sends a request of a way until it is answered, or fails in a way that does not pass. If it is
-// brief, a failure that one document may be the cause of is followed by one more attempt only.
+// until sends a request of a way until it is answered, or fails in a way that does not pass. With brief set, until
+// makes one more attempt only after a failure that may be because of one document.
 func (w *way) until(ctx context.Context, op peer.Op, brief bool) (peer.Reply, error) {
 	for failures := 0; ; failures++ {
 		reply := w.pair.Do(ctx, 0, op)

@@ -105,8 +105,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// TestVerifyNotCompared: a document that a firewall does not let be asked about is told with the error, and the exit
-// status says that the comparison is not complete.
+// TestVerifyNotCompared: a firewall refuses questions about one document. The command prints that document with the
+// error, compares the others, and ends with the exit status of a comparison that is not complete.
 func TestVerifyNotCompared(t *testing.T) {
 	t.Parallel()
 	r := &rig{t: t}

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestOtherProgram: the second run is that of the program that --with names, and the first event that differs is shown.
+// TestOtherProgram: the program that --with names plays the second run, and the command shows the first event at which
+// the two runs differ.
 func TestOtherProgram(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "couchsim")
 	script := "#!/bin/sh\necho '{\"Seed\": 1, \"Events\": 1, \"Hash\": 5}'\n"

@@ -24,17 +24,17 @@ type Query struct {
 	// Leaves has all documents read that a row is about: the winner, and with AllDocs the other leaves.
 	Leaves    bool
 	Conflicts bool     // name the other leaves of winners that are read
-	Without   []string // documents whose rows are passed over where they cannot be read
+	Without   []string // documents whose rows may be unreadable: what can be read of these counts
 }
 
-// UnreadableChange tells of which document the row of the feed cannot be read.
-type UnreadableChange struct {
-	ID  string
+// UnreadableChangeError tells that a row of the feed cannot be read, and of which document that row is.
+type UnreadableChangeError struct {
+	ID  string // empty if the key of the row cannot be read either
 	err error
 }
 
-func (e *UnreadableChange) Error() string { return e.err.Error() }
-func (e *UnreadableChange) Unwrap() error { return e.err }
+func (e *UnreadableChangeError) Error() string { return e.err.Error() }
+func (e *UnreadableChangeError) Unwrap() error { return e.err }
 
 // Change is a row of the feed: a document at its last change.
 type Change struct {
@@ -84,7 +84,7 @@ func (db *Database) Changes(q Query) (Page, error) {
 	rows := make([]Change, len(pairs))
 	for i, pair := range pairs {
 		if rows[i], err = db.parseChange(pair); err != nil && !slices.Contains(q.Without, rows[i].ID) {
-			return Page{}, &UnreadableChange{rows[i].ID, err}
+			return Page{}, &UnreadableChangeError{rows[i].ID, err}
 		}
 	}
 	page, err := db.choose(rows, q)

@@ -15,8 +15,8 @@ import (
 	"couchrelay/sim/fakefdb"
 )
 
-// rowsOf are rows of a document: what is known of it, its record and its last change in the mirror, and the record of
-// its job.
+// rowsOf returns the keys of rows about a document: what the follow knows of it, its record and its last change in the
+// mirror, and the record of its job.
 func (w *world) rowsOf(id string) (rows map[string][]byte) {
 	_, jobID := w.job(id)
 	w.do(func(tx kv.Tx) error {

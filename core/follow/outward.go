@@ -91,7 +91,7 @@ func (q Look) perform(tx kv.Tx, s *Store, _ instant.Time) (Result, error) {
 		return nil, err
 	}
 	page, err := db.Changes(docs.Query{Since: since, Limit: s.Pages.Look, Without: q.Without})
-	if odd, is := errors.AsType[*docs.UnreadableChange](err); is && odd.ID != "" {
+	if odd, is := errors.AsType[*docs.UnreadableChangeError](err); is && odd.ID != "" {
 		return nil, ofDoc(odd.ID, err)
 	} else if err != nil {
 		return nil, err

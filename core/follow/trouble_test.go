@@ -210,9 +210,9 @@ func TestRefusedStates(t *testing.T) {
 	}
 }
 
-// TestRefusedAsAWhole: a request that is refused for one of its documents, as one that has grown too large, keeps the
-// states of no others out of theirs: neither of those that it has besides, nor of those behind it. A firewall may
-// refuse its contents (403 without a word), or the server its JSON (400).
+// TestRefusedAsAWhole: one document of a write has grown too large, or makes the server fail (500), or a firewall
+// refuses its contents (403 without a word), or the server its JSON (400), so that the whole write is refused. The
+// states of all other documents are written all the same.
 func TestRefusedAsAWhole(t *testing.T) {
 	for _, status := range []int{413, 500, 400, 403} {
 		w := newWorld(t)

@@ -154,7 +154,7 @@ func (b *bench) readsOfDuplicatesFail(write func(id, body string), promote func(
 	write("v", twin)
 	write("t", `{"_deleted":true}`)
 	repID := b.record(jobID("u")).RepID
-	for _, taken := range []bool{true, false} { // by one that came first, before those that wait were told
+	for _, taken := range []bool{true, false} { // whether another job got the replication before those that wait
 		b.do1(func(tx kv.Tx) error {
 			if !taken {
 				tx.Clear(b.s.Keys.Claim.Pack(repID))

@@ -86,7 +86,7 @@ type Refusal struct {
 	First    instant.Time `json:"first"`
 	Last     instant.Time `json:"last"`
 	Attempts int          `json:"attempts"`         // how often the target refused it, at least 1
-	Demand   instant.Time `json:"demand,omitempty"` // the last demand to try all of the list, before Last; 0 for none
+	Demand   instant.Time `json:"demand,omitempty"` // retryAsked at the last attempt; 0 if nobody had asked
 	Failed   bool         `json:"failed,omitempty"` // it could not be copied; see replication.Finding
 }
 
@@ -208,9 +208,9 @@ func (r *Refusal) encode() []byte {
 }
 
 // Refused reads a page of the list for the run of the job. A row tells its age by the clocks of the nodes that
-// wrote it and that reads it: if these differ, the next attempt comes earlier or later. So whether it was tried since
-// somebody asked for that is told by the demand, not by these clocks; of a row of an earlier release, which has none,
-// that is unknown, and it is tried once more.
+// wrote it and that reads it: if these differ, the next attempt comes earlier or later. Whether a document was tried
+// since an operator's last demand does not depend on clocks: its row names the last demand before the attempt. A row
+// that an earlier release wrote names none, so its document is tried once more if there was any demand.
 func (h Owned) Refused(afterDoc, afterRev string, limit int) (page replication.RefusedPage, err error) {
 	if err := h.held(); err != nil {
 		return page, err
@@ -253,8 +253,8 @@ func (o Operator) retryRefused(jobID string, rec *Record) (bool, error) {
 	return true, k.Jobs.CallWorkerOf(o.Tx, jobID)
 }
 
-// retryAsked returns when somebody asked last to try all listed documents of a job, by which that demand is known; 0
-// means never.
+// retryAsked returns the last demand of an operator to try all listed documents of a job; 0 if there was none. The
+// value is the time of the demand by the clock of the node that took it. It only tells demands apart.
 func (k Keys) retryAsked(r kv.Reader, jobID string) (instant.Time, error) {
 	b, err := r.Get(k.Retry.Pack(jobID))
 	if err != nil || b == nil {

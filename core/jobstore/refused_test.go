@@ -445,9 +445,9 @@ func TestRetryByAnotherClock(t *testing.T) {
 	}
 }
 
-// TestListOfFormerJob: a document is written again after it was deleted, and the store is put back to a backup from
-// before. However often the list of the former job had changed, it is older than that of the later one, on which
-// checkpoints rely.
+// TestListOfFormerJob: a document is deleted and written again, so it has a new job. However often the list of the
+// former job had changed, it counts as older than the list of the new job: checkpoints that rely on the new list are
+// discarded if the store is put back to a backup that has the former job.
 func TestListOfFormerJob(t *testing.T) {
 	b := newBench(t)
 	lists := func(changes int) checkpoint.List {

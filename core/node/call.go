@@ -13,8 +13,8 @@ const (
 	maxPause   = 10 * time.Second
 	// maxBeatPause is shorter, since the lease ends when no heartbeat commits in time.
 	maxBeatPause = time.Second
-	// maxOdd is how often in a row the document of a run that has ended must be unreadable until the end is stored
-	// without it.
+	// maxOdd is how many attempts in a row to store the end of a run must fail, since its job or its document cannot be
+	// read, until the node tries to store the end without the document.
 	maxOdd = 6
 )
 
@@ -30,7 +30,7 @@ type call struct {
 	due    instant.Time  // when the next attempt is, by the steady clock; only while it waits for that
 	pause  time.Duration // before the last repetition; it doubles up to maxPause, 0 before the first failure
 	failed bool          // it has failed, and not since a job could not be read: the store is not down for that
-	odd    int           // how often in a row it has failed since a job could not be read
+	odd    int           // how many attempts in a row have failed since a job or its document could not be read
 }
 
 // ends reports whether the call stores the end of a run.

@@ -182,8 +182,9 @@ func (r *run) itsEnd(n *Node) (q Request) {
 	return q
 }
 
-// withoutDocument is what is stored in place of an end that the job's document is to tell, of which a row cannot be
-// read: the run would keep its slot until that is put right. The job runs again after a pause, and tells why.
+// withoutDocument returns a crash, which changes no document, in place of an end that the job's document would tell.
+// A document of which a row cannot be read would otherwise keep the run in its slot until somebody mends the row. The
+// job waits after the crash, says why, and runs again. Requests that need no document are returned as they are.
 func (r *run) withoutDocument(n *Node, end Request, why string) Request {
 	if r.job.Transient() { // it has no document
 		return end

@@ -158,7 +158,8 @@ func (r *Refusal) Thrown() bool {
 // than forbidden and unauthorized, or CouchDB itself has failed.
 func (r *Refusal) Vague() bool { return r.Status == 500 && r.Error == "unknown_error" }
 
-// isText reports whether somebody has written a reason: CouchDB words its own troubles as Erlang's atoms and terms.
+// isText reports whether the reason of an error is a text that a validation function has thrown. The reasons that
+// CouchDB itself gives for such errors are atoms and terms of Erlang.
 func isText(reason string) bool {
 	return reason != "" && !strings.ContainsAny(reason[:1], "{[<\"#") && strings.Trim(reason, letters) != ""
 }

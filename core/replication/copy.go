@@ -189,8 +189,8 @@ func (c *docCopy) onCopied(reply peer.Reply) {
 	}
 }
 
-// over ends the copy, or goes on with the revisions that were put off: with twice as many each time, as long as they
-// come over, since the first ones may be those that made all of them fail.
+// over ends the copy, or goes on with revisions that narrow has put off. It asks for twice as many each time, as long
+// as all of them come over: only the first ones may have made the whole answer fail, and one at a time takes long.
 func (c *docCopy) over() {
 	if n := len(c.later); n > 0 {
 		c.atOnce = min(max(1, 2*c.atOnce), n)

@@ -246,8 +246,8 @@ func (o *opener) readOlder(on peer.Side, version int) {
 // copyLog writes the log of a side under the present id.
 func (o *opener) copyLog(on peer.Side) { o.putCopy(on, o.sides[on].log) }
 
-// putCopy is copyLog for a log from which older checkpoints may have been left out, as it was too long for a proxy; see
-// committer.shorten.
+// putCopy writes a log under the present id. If a proxy takes no log of that length, putCopy leaves out older
+// checkpoints of what is written, as committer.shorten does. The run compares the whole logs, which it has read.
 func (o *opener) putCopy(on peer.Side, log checkpoint.Log) {
 	s := &o.sides[on]
 	op := peer.PutLocal{Side: on, ID: o.ids.Bases[0], Rev: s.logRev, Body: log.Encode(o.plan.FlatLog)}

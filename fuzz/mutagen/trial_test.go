@@ -108,6 +108,21 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// Seeds are played alike if all their hashes are, whatever else a program prints.
+func TestPlayed(t *testing.T) {
+	t.Parallel()
+	played := func(output string) string { return (&program{output: []byte(output)}).played() }
+	const hashes = "0 00000000000000ab\n1 0123456789abcdef\n"
+	if played(hashes) != played("took 3 s\n"+hashes+"0 violations\n") {
+		t.Error("what is printed besides hashes counts")
+	}
+	for _, other := range []string{"", "0 00000000000000ab\n", "0 00000000000000ab\n1 0123456789abcdee\n"} {
+		if played(hashes) == played(other) {
+			t.Errorf("%q counts as the same", other)
+		}
+	}
+}
+
 // A suite that needs more without damage than it may have is no judge of mutants: it would fail for each.
 func TestBaselineWithinBounds(t *testing.T) {
 	t.Parallel()
