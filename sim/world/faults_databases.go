@@ -26,7 +26,8 @@ func (d *deed) recreateWithLogs() {
 }
 
 // ageLogs moves checkpoints, as if an older server had written them. The text of a filter function is a part of the
-// ids, and may be another one by then; such logs are left alone.
+// ids, and may be another one by then; such logs are left alone. The database may be deleted and made again in the
+// moment at which the next run begins to move them.
 func ageLogs(d *deed) {
 	older, version := map[string]string{}, 1+d.site.Int(3)
 	for _, p := range d.w.nodes {
@@ -36,12 +37,15 @@ func ageLogs(d *deed) {
 			}
 		}
 	}
-	db, lasts := d.db, d.lasts()
+	db, lasts, snared := d.db, d.lasts(), d.site.Int(3) == 2
 	d.tell(db.String(), "", lasts)
 	d.w.Engine.After(lasts, nil, "logs aged", func() {
 		for _, id := range slices.Sorted(maps.Keys(older)) {
 			if db.Server.DB(db.Name) == db && !d.w.replicates(id) && !d.w.healed {
 				peers.MoveLog(db, id, older[id])
+				if snared {
+					d.w.net.snares[db] = true
+				}
 			}
 		}
 	})
@@ -49,7 +53,7 @@ func ageLogs(d *deed) {
 
 func (d *deed) snare() {
 	d.tell(d.db.String(), "", 0)
-	d.w.net.snares[d.db] = true
+	d.w.net.snares[d.db] = false
 }
 
 func (d *deed) deleteDB() {

@@ -29,7 +29,7 @@ type network struct {
 	kinds   map[reflect.Type]*opFaults
 	links   map[linkKey]*link
 	states  map[*peers.Server]*serverState
-	snares  map[*peers.DB]bool // made again when a checkpoint comes
+	snares  map[*peers.DB]bool // made again when a checkpoint comes; true: or any log
 	purges  map[*peers.DB]bool // lose the next document that is asked for
 	torn    *decide.Site
 	// twiceUntil is until when answers reach a node twice, and again the site for when the second one comes.
@@ -201,7 +201,8 @@ func (n *network) Arrives(s *peers.Server, database string, op peer.Op, by spec.
 		return refusal
 	}
 	db := s.DB(database)
-	if put, is := op.(peer.PutLocal); is && n.snares[db] && hasCheckpoint(put) {
+	empty, snared := n.snares[db]
+	if put, is := op.(peer.PutLocal); is && snared && (empty || hasCheckpoint(put)) {
 		n.w.Engine.Logf(db.String(), "made again")
 		n.w.remake(db)
 	}
