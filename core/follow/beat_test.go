@@ -33,6 +33,17 @@ func TestFirstBeat(t *testing.T) {
 	}
 }
 
+// TestNothingToFollow: a worker without followed databases takes no lease, and asks for nothing.
+func TestNothingToFollow(t *testing.T) {
+	w := follow.New(follow.Config{Worker: "w", Pages: follow.DefaultPages()})
+	for second := range 60 {
+		now := instant.Time(0).Add(time.Duration(second) * time.Second)
+		if effects := w.Step(now, follow.Wake{}); len(effects) > 0 {
+			t.Fatalf("it asks for %v", effects)
+		}
+	}
+}
+
 // TestPatience: a worker asks a store that does not answer again within a second, and ever more seldom, but at least
 // each ten seconds. Its lease begins with the request that is answered, and not with the first one.
 func TestPatience(t *testing.T) {

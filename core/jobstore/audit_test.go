@@ -46,3 +46,22 @@ func TestAudit(t *testing.T) {
 		}
 	}
 }
+
+// TestAuditOfWaiting: an audit notices a job that waits for another one's end and is not looked for then.
+func TestAuditOfWaiting(t *testing.T) {
+	b := newWaitingBench(t)
+	b.put("one", simple, admin)
+	b.accept()
+	b.put("two", simple, admin)
+	if b.shown(jobID("two")).WaitsFor == "" {
+		t.Fatal("the second job does not wait")
+	}
+	audit := func(tx kv.Tx) error { return b.s.Audit(tx) }
+	b.do(audit)
+	tx := b.db.Begin(t.Context(), kv.Options{})
+	defer tx.Cancel()
+	tx.Clear(b.claimOf("one"))
+	if err := audit(tx); !errors.Is(err, jobs.ErrCorrupt) {
+		t.Errorf("without the row of the other one: %v", err)
+	}
+}

@@ -449,7 +449,7 @@ func TestRequestForWhatADocumentDoes(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.do1(func(tx kv.Tx) error { _, err = b.s.Replicate(tx, rep, "joe", b.now); return nil })
-		if _, is := errors.AsType[*Duplicate](err); is != refused || err != nil && !is {
+		if dup, is := errors.AsType[*Duplicate](err); is != refused || err != nil && !is || is && dup.RepID != id {
 			t.Errorf("with %q: %v", filter, err)
 		}
 	}

@@ -112,12 +112,12 @@ func (b *Bounds) below(id string, isOut bool) {
 	}
 }
 
-// behind is the first string, in the order of bytes, behind all that begin with a prefix; empty if there is none.
+// behind is the first string, in the order of bytes, behind all that begin with a prefix; empty if there is none. The
+// last byte of a text in UTF-8 is not 0xff.
 func behind(prefix string) string {
-	for last := len(prefix) - 1; last >= 0; last-- {
-		if prefix[last] < 0xff {
-			return prefix[:last] + string([]byte{prefix[last] + 1})
-		}
+	if prefix == "" {
+		return ""
 	}
-	return ""
+	last := len(prefix) - 1
+	return prefix[:last] + string([]byte{prefix[last] + 1})
 }

@@ -288,6 +288,9 @@ func TestWaitingRunDoesNotGrow(t *testing.T) {
 	if n.charge(r); r.charged != waits {
 		t.Error("the time in which it waits is charged")
 	}
+	if n.halt(r, "its lease is over"); r.charged != waits {
+		t.Error("it is charged as it ends, and had not begun")
+	}
 }
 
 // TestPlaceGrowsWithTime, not with the number of looks at the queue.
