@@ -28,6 +28,10 @@ func Documents(root string) (list []Document, err error) {
 			if err != nil {
 				return nil, err
 			}
+			if strings.Contains(string(text), "```") {
+				return nil, fmt.Errorf("%s has a fence: blocks of code are indented by four spaces, or the spans "+
+					"behind it are not found", name)
+			}
 			below, err := filepath.Rel(root, name)
 			if err != nil {
 				return nil, err
