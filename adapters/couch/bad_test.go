@@ -22,7 +22,7 @@ var everyOp = []peer.Op{
 	peer.DiffRevs{Docs: []peer.DocRevs{{ID: "a", Revs: []string{"1-a"}}}},
 	peer.FetchDocs{Docs: []peer.DocRev{{ID: "a", Rev: "1-a"}}, Budget: 100},
 	peer.CopyDoc{ID: "a", Revs: []string{"1-a"}}, peer.Commit{}, peer.CountPending{Since: peer.Zero},
-	peer.CountPending{Since: `"x"`}, peer.FindRev{ID: "a", Revs: []string{"1-a"}},
+	peer.CountPending{Since: `"x"`}, peer.FindRev{ID: "a", Revs: []string{"1-a"}}, peer.ReadNewest{},
 }
 
 // TestBadAnswers gives every operation every kind of answer that no CouchDB gives.

@@ -43,6 +43,9 @@ const askedRev = `/db/a?open_revs=%5B%221-x%22%5D&latest=true`
 // askedRevs is how revisions 1-x and 1-y of document a are asked for.
 const askedRevs = `/db/a?open_revs=%5B%221-x%22%2C%221-y%22%5D&latest=true`
 
+// askedNewest is how the newest change is asked for.
+const askedNewest = `/db/_changes?descending=true&limit=1&style=all_docs`
+
 // TestSmallOperations are those with one request and a small answer.
 func TestSmallOperations(t *testing.T) {
 	for _, c := range []struct {
@@ -160,6 +163,24 @@ func TestSmallOperations(t *testing.T) {
 			nil, "404 not_found: no_db_file"},
 		{"find rev in no list", peer.FindRev{ID: "a", Revs: []string{"1-x"}},
 			asked{"GET", askedRev, "", 200, `{"_id":"a"}`}, nil, "malformed_response"},
+
+		{"newest", peer.ReadNewest{}, asked{"GET", askedNewest, "", 200,
+			`{"results":[{"seq":"5-x","id":"a","changes":[{"rev":"2-x"},{"rev":"2-w"}]}],"last_seq":"4-x"}`},
+			peer.NewestChange{Doc: peer.DocRevs{ID: "a", Revs: []string{"2-x", "2-w"}}}, ""},
+		{"newest without limit", peer.ReadNewest{}, asked{"GET", askedNewest, "", 200,
+			`{"results":[{"seq":5,"id":"a","changes":[{"rev":"2-x"}]},{"seq":4`},
+			peer.NewestChange{Doc: peer.DocRevs{ID: "a", Revs: []string{"2-x"}}}, ""},
+		{"newest of none", peer.ReadNewest{}, asked{"GET", askedNewest, "", 200, `{"results":[],"last_seq":"0"}`},
+			peer.NewestChange{}, ""},
+		{"newest without document", peer.ReadNewest{}, asked{"GET", askedNewest, "", 200,
+			`{"results":[{"seq":5,"id":"","changes":[{"rev":"2-x"}]}]}`}, peer.NewestChange{}, ""},
+		{"newest local document", peer.ReadNewest{}, asked{"GET", askedNewest, "", 200,
+			`{"results":[{"seq":5,"id":"_local/a","changes":[{"rev":"0-1"}]}]}`}, peer.NewestChange{}, ""},
+		{"newest without revision", peer.ReadNewest{}, asked{"GET", askedNewest, "", 200,
+			`{"results":[{"seq":5,"id":"a","changes":[]}]}`}, peer.NewestChange{}, ""},
+		{"newest broken off", peer.ReadNewest{}, asked{"GET", askedNewest, "", 200, `{"results":[`},
+			nil, "connection_closed"},
+		{"newest refused", peer.ReadNewest{}, asked{"GET", askedNewest, "", 403, `{}`}, nil, "403"},
 
 		{"put local", peer.PutLocal{ID: "a", Body: []byte(`{"x":1}`)},
 			asked{"PUT", "/db/_local/a", `{"_id":"_local/a","x":1}`, 201, `{"ok":true,"rev":"0-1"}`},

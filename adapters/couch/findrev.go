@@ -190,3 +190,46 @@ func (p *Pair) hasRevs(ctx context.Context, op peer.FindRev) (peer.RevFound, *pe
 	diff, f := p.source.diffRevs(ctx, peer.DiffRevs{Docs: []peer.DocRevs{{ID: op.ID, Revs: op.Revs}}})
 	return peer.RevFound{Found: f == nil && len(diff.Docs) == 0}, f
 }
+
+// readNewest reads the newest change. In a cluster it is that of one of the shards, whichever answers first. Sync
+// Gateway has no order but the one, and answers with its first change.
+func (p *Pair) readNewest(ctx context.Context) (peer.NewestChange, *peer.Failure) {
+	a, f := p.source.ask(ctx, request{
+		method: http.MethodGet, path: "_changes",
+		query: encodeQuery(
+			peer.Param{Name: "descending", Value: "true"}, peer.Param{Name: "limit", Value: "1"},
+			peer.Param{Name: "style", Value: "all_docs"},
+		),
+	}, http.StatusOK)
+	if f != nil {
+		return peer.NewestChange{}, f
+	}
+	defer a.close()
+	var newest row
+	in := feed{stream: newStream(a)}
+	err := in.object(func(name string) error {
+		if name != "results" {
+			return in.SkipValue()
+		}
+		return in.array(func(i int) (err error) {
+			if i > 0 { // a server that knows no limit
+				return errBudget
+			}
+			newest, err = in.readRow()
+			return err
+		})
+	})
+	if err == nil {
+		err = in.end()
+	}
+	switch {
+	case err == nil:
+		a.finish()
+	case err != errBudget:
+		return peer.NewestChange{}, a.broken(err)
+	}
+	if len(newest.Revs) == 0 || newest.ID == "" || strings.HasPrefix(newest.ID, localPrefix) {
+		return peer.NewestChange{}, nil
+	}
+	return peer.NewestChange{Doc: peer.DocRevs{ID: newest.ID, Revs: newest.Revs}}, nil
+}

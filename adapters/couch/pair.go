@@ -98,6 +98,8 @@ func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 		return reply(p.source.countPending(ctx, op.Since))
 	case peer.FindRev:
 		return reply(p.findRev(ctx, op))
+	case peer.ReadNewest:
+		return reply(p.readNewest(ctx))
 	case peer.GetLocal:
 		return reply(p.side(op.Side).getLocal(ctx, op))
 	case peer.PutLocal:

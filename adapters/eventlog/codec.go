@@ -28,6 +28,7 @@ var (
 		peer.Opened{}, peer.Created{}, peer.Local{}, peer.LocalWritten{}, peer.Filter{}, peer.Changes{},
 		peer.Diff{},
 		peer.Fetched{}, peer.Written{}, peer.Copied{}, peer.Committed{}, peer.Pending{}, peer.RevFound{},
+		peer.NewestChange{},
 	})
 )
 

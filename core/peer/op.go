@@ -162,6 +162,10 @@ type (
 		At Seq `eventlog:"omitzero"`
 	}
 
+	// ReadNewest reads the newest change of the source, also one that the replication's filter leaves out: GET
+	// /db/_changes with descending and limit. It answers NewestChange.
+	ReadNewest struct{}
+
 	// ReadDocs reads the winning revisions of documents of the source, with stubs for attachments: POST
 	// /db/_all_docs with keys. It reads no more documents once Budget bytes have arrived. It answers DocsRead.
 	ReadDocs struct {
@@ -211,6 +215,7 @@ func (CopyDoc) op()      {}
 func (Commit) op()       {}
 func (CountPending) op() {}
 func (FindRev) op()      {}
+func (ReadNewest) op()   {}
 func (ReadDocs) op()     {}
 func (EditDocs) op()     {}
 
@@ -251,5 +256,6 @@ func (o FindRev) String() string {
 	}
 	return text
 }
+func (ReadNewest) String() string { return "read the newest change" }
 func (o ReadDocs) String() string { return fmt.Sprintf("read %d docs", len(o.IDs)) }
 func (o EditDocs) String() string { return fmt.Sprintf("edit %d docs", len(o.Docs)) }

@@ -71,6 +71,9 @@ type (
 	// RevFound tells whether the source has all of the revisions.
 	RevFound struct{ Found bool }
 
+	// NewestChange is a document with its leaf revisions; zero if the source has no change, or tells none.
+	NewestChange struct{ Doc DocRevs }
+
 	// DocsRead has the documents that were asked for, in their order. It may end before the last of them.
 	DocsRead struct{ Docs []DocRead }
 
@@ -188,5 +191,6 @@ func (Copied) result()       {}
 func (Committed) result()    {}
 func (Pending) result()      {}
 func (RevFound) result()     {}
+func (NewestChange) result() {}
 func (DocsRead) result()     {}
 func (Edited) result()       {}

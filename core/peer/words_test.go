@@ -25,6 +25,7 @@ func TestWordsOfOperations(t *testing.T) {
 		"count pending since 5":                 CountPending{Since: "5"},
 		`find "d" rev 1-a,2-b`:                  FindRev{ID: "d", Revs: []string{"1-a", "2-b"}},
 		`find "d" rev 1-a at 5`:                 FindRev{ID: "d", Revs: []string{"1-a"}, At: "5"},
+		"read the newest change":                ReadNewest{},
 		"read 2 docs":                           ReadDocs{IDs: make([]string, 2)},
 		"edit 2 docs":                           EditDocs{Docs: make([]NewEdit, 2)},
 	} {

@@ -101,6 +101,15 @@ func (d *database) changes(since int64) (rows []peer.Change) {
 	return rows
 }
 
+// newest is the last row of all.
+func (d *database) newest() (newest peer.NewestChange) {
+	if rows := d.changes(0); len(rows) > 0 {
+		last := rows[len(rows)-1]
+		newest.Doc = peer.DocRevs{ID: last.ID, Revs: last.Revs}
+	}
+	return newest
+}
+
 // seqOf words a sequence as clustered servers do: opaque, though with a number in front.
 func seqOf(n int64) peer.Seq { return peer.Seq(fmt.Sprintf(`"%d-opaque"`, n)) }
 

@@ -267,6 +267,8 @@ func (w *world) apply(c Call, half bool) peer.Reply {
 	case peer.FindRev:
 		lacks := func(rev string) bool { return !source.has(op.ID, rev) }
 		return peer.Reply{Result: peer.RevFound{Found: !slices.ContainsFunc(op.Revs, lacks)}}
+	case peer.ReadNewest:
+		return peer.Reply{Result: source.newest()}
 	case peer.GetLocal:
 		doc, found := w.dbs[op.Side].local[op.ID]
 		return peer.Reply{Result: peer.Local{Found: found, Rev: fmt.Sprint("0-", doc.rev), Body: doc.body}}

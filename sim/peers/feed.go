@@ -183,6 +183,15 @@ func keepsPlace(db *DB, at peer.Seq, id string) bool {
 	return len(rest) > 0 && (rest[0].ID == id || db.seq(rest[0].Number) != at)
 }
 
+// newestOf is the newest change of all.
+func newestOf(db *DB) (newest peer.NewestChange) {
+	if all := db.offers(filter{}, false); len(all) > 0 {
+		last := all[len(all)-1]
+		newest.Doc = peer.DocRevs{ID: last.ID, Revs: last.Revs}
+	}
+	return newest
+}
+
 // byLength is an order of leaves as PouchDB has it: by the lengths of their histories, whichever are deleted. Among
 // equals, which PouchDB has in any order, the winner is the last.
 func byLength(a, b string) int {

@@ -217,6 +217,8 @@ func (p *Pair) small(ctx context.Context, op peer.Op) peer.Reply {
 			lacks := func(rev string) bool { return !db.Has(op.ID, rev) }
 			has := !slices.ContainsFunc(op.Revs, lacks) && (op.At == "" || keepsPlace(db, op.At, op.ID))
 			return peer.Reply{Result: peer.RevFound{Found: has}}
+		case peer.ReadNewest:
+			return peer.Reply{Result: newestOf(db)}
 		case peer.CountPending:
 			return peer.Reply{Result: peer.Pending{Count: db.pending(db.Number(op.Since))}}
 		case peer.GetFilter:

@@ -20,7 +20,7 @@ import (
 // allOps has one operation of each kind.
 var allOps = []peer.Op{peer.Open{}, peer.Create{}, peer.GetLocal{}, peer.PutLocal{}, peer.GetFilter{}, peer.ReadChanges{}, peer.DiffRevs{},
 	peer.FetchDocs{}, peer.WriteDocs{}, peer.CopyDoc{}, peer.Commit{}, peer.CountPending{}, peer.FindRev{},
-	peer.ReadDocs{}, peer.EditDocs{}}
+	peer.ReadNewest{}, peer.ReadDocs{}, peer.EditDocs{}}
 
 // network is between the processes and the servers.
 type network struct {
