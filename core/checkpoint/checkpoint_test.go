@@ -322,7 +322,8 @@ func TestReadOnlyMarkOfLeaves(t *testing.T) {
 		leaves[i] = fmt.Sprintf("1-%d", i)
 	}
 	for _, n := range []int{1, 2, 51, 80} {
-		of := &ReadOnly{Last: Change{peer.MarkOf("d", leaves[0], leaves[1:n]), `"5-a"`}}
+		mark := peer.MarkOf("d", leaves[0], leaves[1:n])
+		of := &ReadOnly{Last: Change{mark, `"5-a"`}, Newest: mark}
 		body := Log{SessionID: "s", ReadOnly: of}.Encode(false)
 		log, err := Parse(body)
 		if err != nil || *log.ReadOnly != *of {
@@ -343,6 +344,12 @@ func TestReadOnlyMarkOfLeaves(t *testing.T) {
 	long := `{"last_id":"d","last_rev":"1-0","last_others":["` + strings.Join(leaves[1:], `","`) + `"],"last_seq":5}`
 	if asks := readOnly([]byte(long)).Last.Find(); len(asks.Revs) != 51 {
 		t.Errorf("a log of another program has the run ask for %d revisions", len(asks.Revs))
+	}
+	for _, none := range []string{``, `,"newest_id":"n"`, `,"newest_rev":"1-0"`} {
+		got := readOnly([]byte(`{"last_id":"d","last_rev":"1-0","last_seq":5` + none + `}`))
+		if got == nil || got.Newest != (peer.Mark{}) {
+			t.Errorf("a mark with%s is read as %+v", none, got)
+		}
 	}
 	if got := readOnly([]byte(`{"last_id":"d","last_rev":"1-0","last_others":7,"last_seq":5}`)); got != nil {
 		t.Errorf("a mark that is not whole is read as %+v", got)

@@ -118,7 +118,7 @@ func (k *committer) commitWhenDue() {
 		return
 	}
 	k.writing, k.covers, k.synced = k.through, k.rows, [2]bool{}
-	k.writingNumber, k.lone.writing = k.throughNumber, k.lone.through
+	k.writingNumber, k.lone.writing, k.lone.writingNewest = k.throughNumber, k.lone.through, peer.Mark{}
 	k.step = checkingFilter
 	k.checkFilter(k.sync)
 }
@@ -180,7 +180,7 @@ func (k *committer) madeDurable(side peer.Side, start string) {
 	if side == peer.Source && k.lone.counts {
 		// A source that is known by the target's log alone may take one by now, but the target's is written first.
 		durable := synced
-		synced = func() { k.keepsLast(durable) }
+		synced = func() { k.readNewest(durable) }
 	}
 	switch s := &k.sides[side]; {
 	case side == peer.Source && k.readOnly:
@@ -367,7 +367,7 @@ func (k *committer) logWritten(on peer.Side, rev string) {
 	invariant.Check(k.committedNumber <= k.writingNumber && k.writingNumber <= k.throughNumber, forward,
 		int(k.committedNumber), int(k.writingNumber), int(k.throughNumber))
 	k.committed = k.writing
-	k.committedNumber, k.lone.committed = k.writingNumber, k.lone.writing
+	k.committedNumber, k.lone.committed, k.lone.committedNewest = k.writingNumber, k.lone.writing, k.lone.writingNewest
 	k.rows -= k.covers
 	invariant.Check(k.rows >= 0, rowsAgree, int(k.rows), int(k.covers))
 	k.moved = k.rows > 0 || !sameMoment(k.through, k.committed)

@@ -11,8 +11,8 @@ import (
 // Their log on the target says by what else the source is known (checkpoint.ReadOnly), and a run goes on from
 // it if all of that holds still: the source's log is the one from before it refused, or there is none; its
 // instance_start_time is the same, so it is no other database of that name; and it has the last change that
-// was read of it, so it was not put back to an earlier state. The run begins at that change, even if a
-// checkpoint is further on: what a filter left out behind it proves nothing.
+// was read of it, and the newest one that it had then, so it was not put back to an earlier state. The run begins
+// at the last change, even if a checkpoint is further on: what a filter left out behind it proves nothing.
 
 // lone is what a run knows of its source in place of a log.
 type lone struct {
@@ -21,6 +21,9 @@ type lone struct {
 	through, writing, committed checkpoint.Change
 	// first is the first change that this run has passed.
 	first checkpoint.Change
+	// writingNewest and committedNewest are the newest changes that the source had at those checkpoints, as in
+	// checkpoint.ReadOnly.
+	writingNewest, committedNewest peer.Mark
 	// counts is set while nothing but the target's log has the newest checkpoint, since the source refused to
 	// store one, in this run or in the one before.
 	counts   bool
@@ -47,17 +50,54 @@ func (o *opener) readOnlySource() *checkpoint.ReadOnly {
 	return of
 }
 
-// findLast asks the source for the last change that was read of it. A node of a cluster may lack a change for
+// findLast asks the source for the changes by which it is known, and goes on from the target's log.
+func (o *opener) findLast(of *checkpoint.ReadOnly) {
+	goOn := func() {
+		// Reached: a run goes on from the target's log alone
+		o.readOnly = o.readOnly || o.declined[peer.Source] != nil // however it refuses: the change tells it from others
+		o.commits.lone = lone{counts: true, through: of.Last, committed: of.Last, committedNewest: of.Newest}
+		o.copyFrom(of.Last.Seq, o.sides[peer.Target].log.History)
+	}
+	o.find(of.Last.Find(), has, func() {
+		if of.Newest.ID == "" {
+			goOn()
+			return
+		}
+		o.find(of.Newest.Find(), mayHave, goOn)
+	})
+}
+
+// has reports whether the source answered that it has a change.
+func has(reply peer.Reply) (bool, *peer.Failure) {
+	found, _ := reply.Result.(peer.RevFound)
+	return found.Found, reply.Failure
+}
+
+// mayHave is has for the newest change of the source. It may be of a document that the replication leaves out since the
+// source does not let it be read: a refusal says nothing about the change.
+func mayHave(reply peer.Reply) (bool, *peer.Failure) {
+	if f := reply.Failure; f != nil && refusesForGood(f) {
+		return true, nil
+	}
+	return has(reply)
+}
+
+// refusesForGood reports whether a server does not answer a question, and will not the next time.
+func refusesForGood(f *peer.Failure) bool {
+	return f.Kind == peer.Status && !Transient(f) && f.Status != 429
+}
+
+// find calls then if the source has a change, as its answer is read. A node of a cluster may lack a change for
 // a moment, so the source is asked twice before the target's log counts for nothing.
-func (o *opener) findLast(last checkpoint.Change) {
-	op, asked := last.Find(), 0
+func (o *opener) find(op peer.FindRev, read func(peer.Reply) (bool, *peer.Failure), then func()) {
+	asked := 0
 	c := &call{op: op, held: true}
 	c.then = func(reply peer.Reply) {
-		if f := reply.Failure; f != nil {
+		found, f := read(reply)
+		if f != nil {
 			o.crash(trouble(op, f))
 			return
 		}
-		found := reply.Result.(peer.RevFound).Found
 		if asked++; !found && asked == 1 {
 			o.again(c, o.missingPause())
 			return
@@ -68,10 +108,7 @@ func (o *opener) findLast(last checkpoint.Change) {
 			o.compare()
 			return
 		}
-		// Reached: a run goes on from the target's log alone
-		o.readOnly = o.readOnly || o.declined[peer.Source] != nil // however it refuses: the change tells it from others
-		o.commits.lone = lone{counts: true, through: last, committed: last}
-		o.copyFrom(last.Seq, o.sides[peer.Target].log.History)
+		then()
 	}
 	o.issue(c)
 }
@@ -113,26 +150,48 @@ func (k *committer) goOnAlone() {
 		return
 	}
 	k.step = writingTarget
-	k.keepsLast(func() { k.putOver(peer.Target) })
+	k.readNewest(func() { k.putOver(peer.Target) })
 }
 
-// keepsLast calls then if a read-only source still has the last change of the checkpoint before; at the first
-// checkpoint of a run, the first change of the run. Without it the source was made again, or put back to an earlier
-// state; a log on the source would tell that.
+// readNewest reads the newest change of a read-only source, and calls then if the source is as it was at the checkpoint
+// before. In that order: a source that is put back in between lacks either that change, or what it had before.
+func (k *committer) readNewest(then func()) {
+	k.insist(peer.ReadNewest{}, func(reply peer.Reply) {
+		if f := reply.Failure; f != nil && !refusesForGood(f) {
+			k.fail(trouble(peer.ReadNewest{}, f))
+			return
+		}
+		if newest, is := reply.Result.(peer.NewestChange); is && newest.Doc.ID != "" {
+			k.lone.writingNewest = peer.MarkOf(newest.Doc.ID, newest.Doc.Revs[0], newest.Doc.Revs[1:])
+		}
+		if k.lone.writingNewest == k.lone.writing.Mark {
+			k.lone.writingNewest = peer.Mark{} // one of them is enough
+		}
+		k.keepsLast(then)
+	})
+}
+
+// keepsLast calls then if a read-only source still has the last change of the checkpoint before, and the newest one of
+// then; at the first checkpoint of a run, the first change of the run. Without them the source was made again, or put
+// back to an earlier state; a log on the source would tell that.
 func (k *committer) keepsLast(then func()) {
 	last := cmp.Or(k.lone.committed, k.lone.first)
-	if last.ID == "" {
+	k.keeps(last.Find(), has, func() { k.keeps(k.lone.committedNewest.Find(), mayHave, then) })
+}
+
+// keeps calls then if a read-only source still has a change, as its answer is read, or there is none to look for.
+func (k *committer) keeps(op peer.FindRev, read func(peer.Reply) (bool, *peer.Failure), then func()) {
+	if op.ID == "" {
 		then()
 		return
 	}
-	op := last.Find()
 	k.insist(op, func(reply peer.Reply) {
-		switch f := reply.Failure; {
+		switch found, f := read(reply); {
 		case f != nil:
 			k.fail(trouble(op, f))
-		case !reply.Result.(peer.RevFound).Found:
+		case !found:
 			// Reached: a read-only source was put back under its run
-			k.fail(failure(nil, "the source database lacks a revision of document %q, which it had", last.ID))
+			k.fail(failure(nil, "the source database lacks a revision of document %q, which it had", op.ID))
 		default:
 			then()
 		}
@@ -146,5 +205,7 @@ func (k *committer) readOnlySource() *checkpoint.ReadOnly {
 		return nil
 	}
 	s := &k.sides[peer.Source]
-	return &checkpoint.ReadOnly{SessionID: s.log.SessionID, InstanceStart: s.start, Last: k.lone.writing}
+	return &checkpoint.ReadOnly{
+		SessionID: s.log.SessionID, InstanceStart: s.start, Last: k.lone.writing, Newest: k.lone.writingNewest,
+	}
 }

@@ -290,7 +290,7 @@ func (o *opener) locate(on peer.Side) {
 		return
 	}
 	if of := o.readOnlySource(); of != nil {
-		o.findLast(of.Last)
+		o.findLast(of)
 		return
 	}
 	o.compare()

@@ -125,6 +125,8 @@ type lookup struct {
 	restored int
 	// mistaken says that the run knows its source by nothing but its last change, which another one may have had.
 	mistaken bool
+	// denied says that the source refused to tell whether it has such a change.
+	denied bool
 }
 
 // called hears of every request of a run before it leaves.
@@ -165,6 +167,8 @@ func (cp *checkpoints) foundStands(r *run) bool {
 	switch {
 	case r.Record().Reset != 0:
 		return false // S90f tells
+	case r.lookup.denied:
+		return false // of the newest change that is as if the source had it
 	case l.source != nil && (!r.Replication().UseCheckpoints || r.saving.moved) &&
 		(l.source.Log(r.Base()) == nil || l.target.Log(r.Base()) == nil):
 		return false // S95a tells
@@ -195,6 +199,9 @@ func (cp *checkpoints) replied(a reply) {
 		return
 	}
 	op, looks := a.op.(peer.FindRev)
+	if looks && a.Failure != nil && final(a.Failure) {
+		a.lookup.denied = true
+	}
 	found, _ := a.Result.(peer.RevFound)
 	source, target := cp.checkpointed(a.Replication())
 	if !looks || !found.Found || source == nil || source.Restored() != a.lookup.restored {

@@ -58,19 +58,26 @@ func TestCheckpoints(t *testing.T) {
 			then(r, run, at)
 		}
 	}
-	// alone has a run find a log on the target that knows a source which stores none.
-	alone := func(known string, start func(at peer.Seq) peer.Seq) func(*rig) {
+	// alone has a run find a log on the target that knows a source which stores none. The source may refuse to tell
+	// whether it has the newest change.
+	alone := func(known string, start func(at peer.Seq) peer.Seq, refused ...int) func(*rig) {
 		return func(r *rig) {
 			source := r.db("s1", "a1")
 			at := r.edit(source, "a")
 			r.pass(time.Second)
 			log := fmt.Sprintf(`{"session_id":"s","source_last_seq":%s,"source_read_only":{"session_id":"",`+
-				`"instance_start_time":%q,"last_id":"a","last_rev":%q,"last_seq":%s}}`,
-				at, source.Start(), source.Latest("a").Rev, at)
+				`"instance_start_time":%q,"last_id":"a","last_rev":%[3]q,"last_seq":%[1]s,`+
+				`"newest_id":"a","newest_rev":%[3]q}}`,
+				at, source.Start(), source.Latest("a").Rev)
 			peers.PutLog(r.db("s2", "b1"), logID, []byte(strings.Replace(log, known, known[:len(known)-1]+"7", 1)))
 			run := r.run(map[string]any{"continuous": true})
 			run.Identify(logID)
 			r.does(run, peer.GetLocal{ID: logID}, peer.Local{})
+			for _, status := range refused {
+				op := peer.FindRev{ID: "a", Revs: []string{"7-x"}}
+				refusal := &peer.Failure{Kind: peer.Status, Status: status}
+				r.answer(run, r.call(run, op), op, peer.Reply{Failure: refusal})
+			}
 			r.call(run, peer.ReadChanges{Since: start(at)})
 		}
 	}
@@ -158,6 +165,10 @@ func TestCheckpoints(t *testing.T) {
 		}), ""},
 		{"begun by the target's log alone", alone("nothing", there), ""},
 		{"begun at zero, with the target's log", alone("nothing", zero), "S27"},
+		{"begun by the target's log, whose newest change is gone", alone(`"newest_rev":"1`, there), "S27"},
+		{"begun at zero, as the newest change is gone", alone(`"newest_rev":"1`, zero), ""},
+		{"begun by the target's log, whose newest change is hidden", alone(`"newest_rev":"1`, there, 500, 403), ""},
+		{"begun by the target's log, and asked once more", alone(`"newest_rev":"1`, there, 503, 429), "S27"},
 		{"begun by the log of another source", alone("1800000000000000", there), "S27"},
 		{"begun at zero, with the log of another source", alone("1800000000000000", zero), ""},
 		{"begun behind a change that is gone", alone(`"last_rev":"1`, there), "S27"},

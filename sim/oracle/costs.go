@@ -87,7 +87,7 @@ func errandOf(op peer.Op) (errand, bool) {
 		return singleCopies, true
 	case peer.PutLocal, peer.Commit:
 		return saves, true
-	case peer.CountPending, peer.FindRev:
+	case peer.CountPending, peer.FindRev, peer.ReadNewest:
 		return lookups, true
 	}
 	return 0, false
@@ -200,7 +200,7 @@ func (r *run) demanded(took time.Duration, heavy int) (n [errands]int) {
 		n[singleCopies] = max(n[singleCopies], m.rows)
 	}
 	n[saves] = 4 * intervals
-	n[lookups] = 1 + intervals + int(took/countedAfter)
+	n[lookups] = 2 + 3*intervals + int(took/countedAfter)
 	return n
 }
 

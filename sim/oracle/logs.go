@@ -32,7 +32,8 @@ type log struct {
 type entry struct{ session, seq string }
 
 // lone is by what a log on the target knows a source that stores none: the session of the log that the source
-// has from before, its instance_start_time, and the last change that was read of it: the document's leaves.
+// has from before, its instance_start_time, and the last change that was read of it: the document's leaves; and those
+// of the newest change that it had then, unless that is the same, or is not known.
 type lone struct {
 	Session string          `json:"session_id"`
 	Start   string          `json:"instance_start_time"`
@@ -40,6 +41,10 @@ type lone struct {
 	Rev     string          `json:"last_rev"`
 	Others  []string        `json:"last_others"`
 	Seq     json.RawMessage `json:"last_seq"`
+
+	NewestID     string   `json:"newest_id"`
+	NewestRev    string   `json:"newest_rev"`
+	NewestOthers []string `json:"newest_others"`
 }
 
 // maxLogs is how many logs are remembered.
@@ -115,9 +120,9 @@ func (l logs) lone(source, target *peers.DB, base string) *lone {
 		head, _ := l.head(body) // S11b tells of one that cannot be read
 		has = head.session
 	}
-	lacks := func(rev string) bool { return !source.Has(of.ID, rev) }
+	lacks := func(r peers.Revision) bool { return !source.Has(r.ID, r.Rev) }
 	if of == nil || of.Session != has ||
-		of.Start != peers.InstanceStart(source) || slices.ContainsFunc(of.leaves(), lacks) || !of.keepsPlace(source) {
+		of.Start != peers.InstanceStart(source) || slices.ContainsFunc(of.known(), lacks) || !of.keepsPlace(source) {
 		return nil
 	}
 	return of
@@ -150,9 +155,23 @@ func (l logs) misled(source, target *peers.DB, base string) bool {
 // leaves are the leaves of the last change's document, as the log has them.
 func (l *lone) leaves() []string { return append([]string{l.Rev}, l.Others...) }
 
+// known are the revisions by which the source is known: those leaves, and those of the newest change.
+func (l *lone) known() (all []peers.Revision) {
+	for _, rev := range l.leaves() {
+		all = append(all, peers.Revision{ID: l.ID, Rev: rev})
+	}
+	if l.NewestID != "" {
+		for _, rev := range append([]string{l.NewestRev}, l.NewestOthers...) {
+			all = append(all, peers.Revision{ID: l.NewestID, Rev: rev})
+		}
+	}
+	return all
+}
+
 // purged reports whether the source had one of them, and it was purged: to a run such a source was put back.
 func (l *lone) purged(source *peers.DB) bool {
-	return l != nil && slices.ContainsFunc(l.leaves(), func(rev string) bool { return peers.Purged(source, l.ID, rev) })
+	gone := func(r peers.Revision) bool { return peers.Purged(source, r.ID, r.Rev) }
+	return l != nil && slices.ContainsFunc(l.known(), gone)
 }
 
 // common is the newest checkpoint that the logs of both databases have.

@@ -139,7 +139,7 @@ func (s *saving) note(a reply, now instant.Time) {
 	switch op := a.op.(type) {
 	case peer.ReadChanges, peer.DiffRevs, peer.FetchDocs, peer.WriteDocs, peer.CopyDoc:
 		return
-	case peer.Open, peer.Commit, peer.PutLocal, peer.GetLocal, peer.GetFilter, peer.FindRev:
+	case peer.Open, peer.Commit, peer.PutLocal, peer.GetLocal, peer.GetFilter, peer.FindRev, peer.ReadNewest:
 		if f := a.Failure; f != nil && !s.noteReadOnly(op, f) {
 			s.unsaved = s.unsaved || a.stopped || f.Status == 409 || refusesEmpty(a)
 		}
@@ -164,9 +164,12 @@ func (s *saving) note(a reply, now instant.Time) {
 // refusesEmpty reports whether a database does not store the log that a run writes before it reads changes.
 func refusesEmpty(a reply) bool {
 	_, writes := a.op.(peer.PutLocal)
-	f := a.Failure
-	final := f.Kind == peer.Status && (f.Status/100 == 3 || f.Status/100 == 4) && f.Status != 408 && f.Status != 429
-	return writes && !a.feed.begun && final
+	return writes && !a.feed.begun && final(a.Failure)
+}
+
+// final reports whether a server will not answer otherwise when it is asked again.
+func final(f *peer.Failure) bool {
+	return f.Kind == peer.Status && (f.Status/100 == 3 || f.Status/100 == 4) && f.Status != 408 && f.Status != 429
 }
 
 // isOthers reports whether a log that the run looks at is another run's, which shares it, or was emptied by that.

@@ -41,11 +41,11 @@ type beginning struct {
 	made  bool    // the target was made, or its server answered that it will not
 	anew  bool    // the checkpoints rely on a list that is gone
 	kept  bool    // the source keeps its log over a reset
-	// alone is whether the source stores no logs, asked how often it was asked for the last change that it is
-	// known by, and has whether it had that.
+	// alone is whether the source stores no logs, proved how many of the changes that it is known by it had, and
+	// asked how often it was asked for the next one.
 	alone    bool
+	proved   int
 	asked    int
-	has      bool
 	since    peer.Seq
 	ancestor entry // at which both logs agreed; zero when they did not
 }
@@ -359,34 +359,50 @@ func (r opener) lone() *lone {
 
 // proves judges a question for the last change that a source is known by.
 func (r opener) proves(op peer.FindRev) error {
-	l := r.lone()
-	known := l != nil && l.isAskedBy(op)
-	if known {
-		_, numbered := peer.Seq(l.Seq).Number()
-		known = (op.At != "") == numbered && (!numbered || op.At == peer.Seq(l.Seq))
-	}
-	if r.phase != locating || !known || r.Reset || r.lacksList() || r.start.has {
+	next := r.unproved()
+	if r.phase != locating || len(next) == 0 || !equal(op, next[0]) || r.Reset || r.lacksList() {
 		return breach(Beginning, "it asks for %s of %q, by which its source is not known", op.Revs, op.ID)
 	}
 	r.took(provesSource)
 	return nil
 }
 
+// unproved are the questions whose answers the run does not know yet, or that the source has denied.
+func (r opener) unproved() []peer.FindRev {
+	l := r.lone()
+	if l == nil {
+		return nil
+	}
+	all := l.asks()
+	return all[min(r.start.proved, len(all)):]
+}
+
 // foundRev takes the answer to whether the source has a revision by which it is known.
-func (r opener) foundRev(reply peer.Reply) {
+func (r opener) foundRev(op peer.FindRev, reply peer.Reply) {
 	got, is := reply.Result.(peer.RevFound)
-	if reply.Failure != nil || !is {
-		return
+	if f := reply.Failure; f != nil && final(f) && r.mayBeHidden(op) {
+		got.Found, is = true, true
 	}
-	if r.phase == copying {
-		r.save.lost, r.save.kept = r.save.lost || !got.Found, got.Found
-		return
-	}
-	r.start.asked++
-	r.start.has = got.Found
-	if !got.Found {
+	switch {
+	case !is:
+	case r.phase == copying:
+		r.keeps(op, got.Found)
+	case got.Found:
+		r.start.proved, r.start.asked = r.start.proved+1, 0
+	default:
+		r.start.asked++
 		r.findsLater()
 	}
+}
+
+// mayBeHidden reports whether a question is for the newest change, whose document the source may refuse to show to a
+// replication that leaves it out: a refusal says nothing about the change.
+func (r opener) mayBeHidden(op peer.FindRev) bool {
+	l := r.save.last
+	if r.phase != copying {
+		l = r.lone()
+	}
+	return l != nil && equal(op, l.newest())
 }
 
 // begins judges the first read of the feed: the run has seen both logs, and begins where they agree.
@@ -412,9 +428,9 @@ func (r opener) begins(op peer.ReadChanges) error {
 			return breach(Beginning, "it is to start over, and its %s still has checkpoints", peer.Side(on))
 		}
 	}
-	if r.lone() != nil && !r.Reset && !r.lacksList() && !r.start.has && r.start.asked < 2 {
-		return breach(Beginning, "it reads changes before it knows whether its source has the last one it "+
-			"is known by")
+	if len(r.unproved()) > 0 && !r.Reset && !r.lacksList() && r.start.asked < 2 {
+		return breach(Beginning, "it reads changes before it knows whether its source has %s, by which it is known",
+			r.unproved()[0])
 	}
 	want, t := r.beginsAt()
 	if op.Since != want {
@@ -450,7 +466,7 @@ func (r opener) beginsAt() (peer.Seq, Transition) {
 	source, target := &r.start.sides[peer.Source], &r.start.sides[peer.Target]
 	gone := r.lacksList()
 	if !r.Reset && !gone {
-		if l := r.lone(); l != nil && r.start.has {
+		if l := r.lone(); l != nil && len(r.unproved()) == 0 {
 			r.start.alone = true
 			return peer.Seq(l.Seq), beginsAlone
 		}

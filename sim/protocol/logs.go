@@ -35,6 +35,35 @@ type lone struct {
 	Rev     string          `json:"last_rev"`
 	Others  []string        `json:"last_others"`
 	Seq     json.RawMessage `json:"last_seq"`
+
+	NewestID     string   `json:"newest_id"`
+	NewestRev    string   `json:"newest_rev"`
+	NewestOthers []string `json:"newest_others"`
+}
+
+// last is the question for the last change, and newest that for the newest one of then.
+func (l *lone) last() peer.FindRev {
+	op := peer.FindRev{ID: l.ID, Revs: append([]string{l.Rev}, l.Others...)}
+	if _, numbered := peer.Seq(l.Seq).Number(); numbered {
+		op.At = peer.Seq(l.Seq)
+	}
+	return op
+}
+
+func (l *lone) newest() peer.FindRev {
+	return peer.FindRev{ID: l.NewestID, Revs: append([]string{l.NewestRev}, l.NewestOthers...)}
+}
+
+// asks are the questions that tell whether a source is the one that it was, in their order.
+func (l *lone) asks() []peer.FindRev {
+	if l.NewestID == "" {
+		return []peer.FindRev{l.last()}
+	}
+	return []peer.FindRev{l.last(), l.newest()}
+}
+
+func equal(a, b peer.FindRev) bool {
+	return a.ID == b.ID && a.At == b.At && slices.Equal(a.Revs, b.Revs)
 }
 
 // head is what the newest entry in a history says of its run.

@@ -195,7 +195,9 @@ func (r *Run) toldOfDatabase(f *flight, reply peer.Reply) error {
 	case peer.Commit:
 		r.committed(f, op, reply)
 	case peer.FindRev:
-		r.foundRev(reply)
+		r.foundRev(op, reply)
+	case peer.ReadNewest:
+		r.gotNewest(reply)
 	}
 	return nil
 }

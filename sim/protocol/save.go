@@ -9,14 +9,18 @@ import (
 
 // saving is how the run writes checkpoints.
 type saving struct {
-	point    point
-	saved    span     // of the last checkpoint that is whole, or of the beginning
-	agreed   string   // session of the newest checkpoint that both logs have; empty for none
-	durable  [2]int   // by side: how many positions were concluded when it was asked to make that durable
-	looks    [2]bool  // by side: the run has read its log there since it began the checkpoint before
-	looked   int      // the same of the last look at the filter function
-	last     *lone    // by what the target's log of this run, or the one that it goes on from alone, knows its source
-	kept     bool     // the source had such a change since the run began the checkpoint before
+	point   point
+	saved   span    // of the last checkpoint that is whole, or of the beginning
+	agreed  string  // session of the newest checkpoint that both logs have; empty for none
+	durable [2]int  // by side: how many positions were concluded when it was asked to make that durable
+	looks   [2]bool // by side: the run has read its log there since it began the checkpoint before
+	looked  int     // the same of the last look at the filter function
+	last    *lone   // by what the target's log of this run, or the one that it goes on from alone, knows its source
+	// newest is the newest change of a source that stores no logs, as it told; nil if it was not asked since the run
+	// began the checkpoint before. kept is by question of last whether the source had that change since then; of a run
+	// without last, whether it had some change.
+	newest   *peer.DocRevs
+	kept     [2]bool
 	noCommit bool     // the source refuses to be asked to make its writes durable
 	items    []string // entries of histories that the run found or wrote
 	used     map[string]bool
@@ -57,7 +61,7 @@ const (
 // begin begins with what the logs say.
 func (s *saving) begin(r *Run) {
 	s.used, s.agreed = map[string]bool{}, r.start.ancestor.session
-	if r.start.alone && r.start.has {
+	if r.start.alone && r.start.proved > 0 && len(r.unproved()) == 0 {
 		s.last = r.start.sides[peer.Target].log.lone
 	}
 	for on := range r.start.sides {
@@ -95,10 +99,15 @@ func (r saver) saves(f *flight) error {
 		switch last := r.save.last; {
 		case !r.start.alone:
 			return breach(Covering, "it asks to %s, and its source stores logs", op)
-		case last != nil && !last.isAskedBy(op):
-			return breach(Covering, "it asks to %s, and knows its source by %q", op, last.ID)
+		case last != nil && !equal(op, last.last()) && !equal(op, last.newest()):
+			return breach(Covering, "it asks to %s, and knows its source by %q and %q", op, last.ID, last.NewestID)
 		}
 		r.took(looksAtSource)
+	case peer.ReadNewest:
+		if !r.start.alone {
+			return breach(Covering, "it asks to %s, and its source stores logs", op)
+		}
+		r.took(readsNewest)
 	case peer.Open:
 		r.took(looksAtDatabase)
 	default:
@@ -242,7 +251,8 @@ func (r saver) covers(put *log) error {
 			seq, r.feed.positions[durable-1-r.feed.first].seq, r.unfinished())
 	}
 	s.point = point{session: put.session(), seq: seq, at: at}
-	s.used[put.session()], s.durable, s.looked, s.looks, s.kept = true, [2]int{}, 0, [2]bool{}, false
+	s.used[put.session()], s.durable, s.looked, s.looks = true, [2]int{}, 0, [2]bool{}
+	s.newest, s.kept = nil, [2]bool{}
 	return nil
 }
 
@@ -261,19 +271,56 @@ func (r saver) hasLooked() error {
 	return nil
 }
 
-// hasKept judges whether a run knows that a source which is known by a change alone was not put back to before that:
-// the next run would go on from the log without what the source got in its place.
+// hasKept judges whether a run knows that a source which is known by changes alone was not put back to before those:
+// the next run would go on from the log without what the source got in its place. And whether the log names the newest
+// change: of one that was put back to before that, documents may stand in front of the checkpoint that were behind it.
 func (r saver) hasKept(put *log) error {
-	if put.lone != nil && !r.save.kept {
-		return breach(Covering, "it writes that its source is known by a change alone, and has not looked for the "+
-			"one before")
+	s := &r.save
+	if put.lone == nil {
+		return nil
+	}
+	known := 1
+	if s.last != nil {
+		known = len(s.last.asks())
+	}
+	if slices.Contains(s.kept[:known], false) {
+		return breach(Covering, "it writes that its source is known by changes alone, and has not looked for those "+
+			"before: %v", s.kept[:known])
+	}
+	if s.newest == nil {
+		return breach(Covering, "it writes that its source is known by changes alone, and has not read the newest")
+	}
+	want := peer.DocRevs{ID: s.newest.ID, Revs: s.newest.Revs[:min(len(s.newest.Revs), maxLeaves)]}
+	if last := put.lone.last(); want.ID == last.ID && slices.Equal(want.Revs, last.Revs) {
+		want.ID = "" // one of them is enough
+	}
+	if tells := put.lone.newest(); tells.ID != want.ID || want.ID != "" && !slices.Equal(tells.Revs, want.Revs) {
+		return breach(Covering, "its source has %v as its newest change, and it writes %q", *s.newest, tells.ID)
 	}
 	return nil
 }
 
-// isAskedBy reports whether a question is about the change by which a source is known.
-func (l *lone) isAskedBy(op peer.FindRev) bool {
-	return l.ID == op.ID && slices.Equal(op.Revs, append([]string{l.Rev}, l.Others...))
+// maxLeaves is how many leaves of a document a run looks for.
+const maxLeaves = 51
+
+// gotNewest takes the newest change of the source, or that it does not tell. What the source had before counts only if
+// it is looked for behind that.
+func (r saver) gotNewest(reply peer.Reply) {
+	got, is := reply.Result.(peer.NewestChange)
+	if !is && (reply.Failure == nil || !final(reply.Failure)) {
+		return
+	}
+	r.save.newest, r.save.kept = &got.Doc, [2]bool{}
+}
+
+// keeps takes whether the source has a change by which it is known.
+func (r saver) keeps(op peer.FindRev, found bool) {
+	s := &r.save
+	n := 0
+	if s.last != nil && equal(op, s.last.newest()) {
+		n = 1
+	}
+	s.lost, s.kept[n] = s.lost || !found, found
 }
 
 // nameless reports whether nothing tells a database from one that is made again: it refused to store an empty log. A

@@ -114,38 +114,52 @@ func TestSaving(t *testing.T) {
 }
 
 // TestKnownByAChange: a source that stores no logs may be put back, so each checkpoint, also the first one, comes
-// after a look for the change by which the source is known.
+// after a look for the changes by which the source is known, and that behind a look for its newest one.
 func TestKnownByAChange(t *testing.T) {
 	find := func(id string) peer.FindRev {
 		return peer.FindRev{ID: id, Revs: []string{"1-a"}}
 	}
-	lone := func(log, id string, n int) string {
+	newest := peer.NewestChange{Doc: peer.DocRevs{ID: "n", Revs: []string{"1-a"}}}
+	lone := func(log, id string, n int, newest string) string {
 		const lone = `"source_read_only":{"session_id":"","instance_start_time":"1","last_id":"%s","last_rev":"1-a",` +
-			`"last_seq":%s}}`
-		return log[:len(log)-1] + "," + fmt.Sprintf(lone, id, seq(n))
+			`"last_seq":%s,"newest_id":"%s","newest_rev":"1-a"}}`
+		return log[:len(log)-1] + "," + fmt.Sprintf(lone, id, seq(n), newest)
 	}
 	own := strings.Replace(logAt("s1", 6, "0"), `"start_last_seq":0`, `"start_last_seq":`+string(seq(5)), 1)
-	puts := peer.PutLocal{Side: peer.Target, ID: "base", Rev: "0-1", Body: []byte(lone(madeFor("2", own), "a", 6))}
-	begins := func(c *talk) {
+	names := func(id string) peer.PutLocal {
+		body := []byte(lone(madeFor("2", own), "a", 6, id))
+		return peer.PutLocal{Side: peer.Target, ID: "base", Rev: "0-1", Body: body}
+	}
+	puts := names("n")
+	opens := func(c *talk) {
 		c.opened()
 		c.finds(peer.Source, "")
-		c.finds(peer.Target, lone(logAt("old", 5, "0"), "z", 5))
+		c.finds(peer.Target, lone(logAt("old", 5, "0"), "z", 5, "y"))
 		c.does(find("z"), peer.RevFound{Found: true})
+	}
+	begins := func(c *talk) {
+		opens(c)
+		c.does(find("y"), peer.RevFound{Found: true})
 		c.does(peer.ReadChanges{Since: seq(5), Limit: 10},
 			peer.Changes{Rows: []peer.Change{row(6, "a", "1-a")}, End: true, LastSeq: seq(6)})
 		c.copiesDoc("a", "1-a")
 		c.durable()
 	}
-	writes := func(c *talk) { c.asks(puts) }
+	// keeps has the source tell its newest change, and that it has those before.
+	keeps := func(c *talk) {
+		c.does(peer.ReadNewest{}, newest)
+		c.does(find("z"), peer.RevFound{Found: true})
+		c.does(find("y"), peer.RevFound{Found: true})
+	}
 	// overtaken has another run have gone on from the checkpoint, which knows the source by change o.
 	overtaken := func(id string) func(*talk) {
 		return func(c *talk) {
 			begins(c)
-			c.does(find("z"), peer.RevFound{Found: true})
+			keeps(c)
 			c.fails(puts, 409)
 			other := strings.Replace(logAt("other", 6, "0"), "]}", ","+own[strings.Index(own, "[{")+1:], 1)
 			c.does(peer.GetLocal{Side: peer.Target, ID: "base"},
-				peer.Local{Found: true, Rev: "0-3", Body: []byte(lone(madeFor("2", other), "o", 6))})
+				peer.Local{Found: true, Rev: "0-3", Body: []byte(lone(madeFor("2", other), "o", 6, "p"))})
 			c.does(peer.ReadChanges{Since: seq(6), Limit: 10, Wait: true},
 				peer.Changes{Rows: []peer.Change{row(7, "b", "1-b")}, End: true, LastSeq: seq(7)})
 			c.copiesDoc("b", "1-b")
@@ -153,14 +167,65 @@ func TestKnownByAChange(t *testing.T) {
 			c.does(find(id), peer.RevFound{Found: true})
 		}
 	}
-	looks := func(id string, found bool) func(*talk) {
-		return func(c *talk) { begins(c); c.does(find(id), peer.RevFound{Found: found}); writes(c) }
+	lacks := func(since peer.Seq) func(*talk) {
+		return func(c *talk) {
+			opens(c)
+			c.does(find("y"), peer.RevFound{})
+			c.does(find("y"), peer.RevFound{})
+			c.asks(peer.ReadChanges{Since: since, Limit: 10})
+		}
+	}
+	// writes has a run look for changes, all of which are there but for one, and then write a log.
+	writes := func(put peer.PutLocal, gone string, looks ...string) func(*talk) {
+		return func(c *talk) {
+			begins(c)
+			for _, id := range looks {
+				if id == "newest" {
+					c.does(peer.ReadNewest{}, newest)
+				} else {
+					c.does(find(id), peer.RevFound{Found: id != gone})
+				}
+			}
+			c.asks(put)
+		}
 	}
 	check(t, []conversation{
-		{"looked for", spec.Replication{}, looks("z", true), legal},
-		{"not looked for", spec.Replication{}, func(c *talk) { begins(c); writes(c) }, Covering},
-		{"gone", spec.Replication{}, looks("z", false), Covering},
-		{"another change", spec.Replication{}, looks("a", true), Covering},
+		{"looked for", spec.Replication{}, writes(puts, "", "newest", "z", "y"), legal},
+		{"not looked for", spec.Replication{}, writes(puts, ""), Covering},
+		{"gone", spec.Replication{}, writes(puts, "z", "newest", "z", "y"), Covering},
+		{"another change", spec.Replication{}, writes(puts, "", "newest", "z", "a"), Covering},
+		{"the newest gone", spec.Replication{}, writes(puts, "y", "newest", "z", "y"), Covering},
+		{"the newest not looked for", spec.Replication{}, writes(puts, "", "newest", "z"), Covering},
+		{"the newest not read", spec.Replication{}, writes(puts, "", "z", "y"), Covering},
+		{"the newest read later", spec.Replication{}, writes(puts, "", "z", "newest", "y"), Covering},
+		{"another one as the newest", spec.Replication{}, writes(names("m"), "", "newest", "z", "y"), Covering},
+		{"none as the newest", spec.Replication{}, writes(names(""), "", "newest", "z", "y"), Covering},
+		{"the newest is hidden", spec.Replication{}, func(c *talk) {
+			begins(c)
+			c.fails(peer.ReadNewest{}, 403)
+			c.does(find("z"), peer.RevFound{Found: true})
+			c.fails(find("y"), 403)
+			c.asks(names(""))
+		}, legal},
+		{"the newest is the last", spec.Replication{}, func(c *talk) {
+			begins(c)
+			c.does(peer.ReadNewest{}, peer.NewestChange{Doc: peer.DocRevs{ID: "a", Revs: []string{"1-a"}}})
+			c.does(find("z"), peer.RevFound{Found: true})
+			c.does(find("y"), peer.RevFound{Found: true})
+			c.asks(names(""))
+		}, legal},
+		{"begun without the newest", spec.Replication{}, func(c *talk) {
+			opens(c)
+			c.asks(peer.ReadChanges{Since: seq(5), Limit: 10})
+		}, Beginning},
+		{"begun without it, as the newest is gone", spec.Replication{}, lacks(seq(5)), Beginning},
+		{"begun anew, as the newest is gone", spec.Replication{}, lacks(peer.Zero), legal},
+		{"the newest looked for first", spec.Replication{}, func(c *talk) {
+			c.opened()
+			c.finds(peer.Source, "")
+			c.finds(peer.Target, lone(logAt("old", 5, "0"), "z", 5, "y"))
+			c.asks(find("y"))
+		}, Beginning},
 		{"its own change, not that of a run that went on", spec.Replication{Continuous: true}, overtaken("a"), legal},
 	})
 }

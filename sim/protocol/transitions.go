@@ -77,6 +77,7 @@ const (
 	findsOthersLog
 	looksAtLog
 	looksAtSource
+	readsNewest
 	looksAtDatabase
 
 	failures
@@ -132,8 +133,9 @@ var words = [transitions]string{
 	writesForReadOnly: "write the target's log for a read-only source",
 	logConflicts:      "a log has another revision", findsOwnLog: "the run's own log is there",
 	findsOthersLog: "another run's log is there", looksAtLog: "look at a log again",
-	looksAtSource: "look for the last change again", looksAtDatabase: "open a database again",
-	failures: "a request fails", repeats: "repeat a request", givesUp: "give up a request",
+	looksAtSource: "look for the last change again", readsNewest: "read the newest change of a read-only source",
+	looksAtDatabase: "open a database again",
+	failures:        "a request fails", repeats: "repeat a request", givesUp: "give up a request",
 	givesWay:  "give way",
 	stops:     "be told to stop",
 	completes: "complete", endsStopped: "end as stopped", endsChanged: "end for another filter function",
