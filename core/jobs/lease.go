@@ -193,9 +193,12 @@ func (q *Queue) Expire(
 	if row[0] == leaseLive {
 		if beat != nil {
 			now, err := tx.Get(q.Keys.Beat.Pack(worker))
-			if err != nil || !bytes.HasPrefix(now, beat[:]) {
+			if err != nil {
+				return false, err
+			}
+			if !bytes.HasPrefix(now, beat[:]) {
 				// Reached: a worker that seemed silent shows a sign of life
-				return err == nil, err
+				return true, nil
 			}
 		}
 		tx.Set(q.Keys.Worker.Pack(worker), []byte{leaseExpired})

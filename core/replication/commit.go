@@ -3,7 +3,6 @@ package replication
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
@@ -264,20 +263,14 @@ func (k *committer) onLogWritten(op peer.PutLocal, reply peer.Reply) {
 	k.logWritten(op.Side, reply.Result.(peer.LocalWritten).Rev)
 }
 
-// shorten leaves older checkpoints out of the log that is being written, and of later ones, and reports whether it
-// could: sequences of a database with hundreds of shards take 10 kB each, and a log may have 150. The newest one in the
-// source's log stays, as it may be the only one that both logs have (see checkpoint.Trail).
+// shorten leaves checkpoints out of the log that is being written, and of later ones, and reports whether it could:
+// sequences of a database with hundreds of shards take 10 kB each, and a log may have 150. The newest one in the
+// source's log stays, as it may be the only one that both logs have.
 func (k *committer) shorten() bool {
-	all := k.log.History
-	if len(all) <= 2 {
+	if len(k.log.History) <= 2 {
 		return false
 	}
-	kept := slices.Clone(all[:max(2, len(all)/2)])
-	for _, e := range all[len(kept):] {
-		if e.SessionID == k.sides[peer.Source].log.SessionID {
-			kept[len(kept)-1] = e
-		}
-	}
+	kept := checkpoint.Thinned(k.log.History, k.sides[peer.Source].log.SessionID)
 	k.log.History, k.trail = kept, checkpoint.NewTrail(kept)
 	return true
 }

@@ -246,7 +246,7 @@ func (o *opener) readOlder(on peer.Side, version int) {
 // copyLog writes the log of a side under the present id.
 func (o *opener) copyLog(on peer.Side) { o.putCopy(on, o.sides[on].log) }
 
-// putCopy writes a log under the present id. If a proxy takes no log of that length, putCopy leaves out older
+// putCopy writes a log under the present id. If a proxy takes no log of that length, putCopy leaves out
 // checkpoints of what is written, as committer.shorten does. The run compares the whole logs, which it has read.
 func (o *opener) putCopy(on peer.Side, log checkpoint.Log) {
 	s := &o.sides[on]
@@ -260,7 +260,7 @@ func (o *opener) putCopy(on peer.Side, log checkpoint.Log) {
 			o.readOnly, o.commits.lone.counts = true, true
 			o.locate(on)
 		case isTooLong(f) && n > 2:
-			log.History = log.History[:max(2, n/2)]
+			log.History = checkpoint.Thinned(log.History, "")
 			o.putCopy(on, log)
 		default:
 			o.crash(trouble(op, f))

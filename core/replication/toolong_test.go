@@ -75,8 +75,8 @@ func TestLogTooLong(t *testing.T) {
 	}
 }
 
-// TestShortLog: each time that a log is shortened it keeps its newest checkpoint in front and the one that the source
-// has, and at least two, however many it has.
+// TestShortLog: each time that a log is shortened it keeps its newest checkpoint in front, the one that the source has,
+// one of the two oldest and of any three in a row, and at least two, however many it has.
 func TestShortLog(t *testing.T) {
 	for n := 3; n <= checkpoint.MaxHistory; n++ {
 		for agreed := range n {
@@ -86,13 +86,16 @@ func TestShortLog(t *testing.T) {
 			for i := range n {
 				k.log.History = append(k.log.History, checkpoint.Entry{SessionID: fmt.Sprint(i)})
 			}
-			for before := n; k.shorten(); before = len(k.log.History) {
+			for before := k.log.History; k.shorten(); before = k.log.History {
 				h := k.log.History
-				is := func(i, n int) bool { return h[i].SessionID == fmt.Sprint(n) }
-				one := func(e checkpoint.Entry) bool { return e.SessionID == fmt.Sprint(agreed) }
-				has := slices.ContainsFunc(h, one)
-				if len(h) >= before || len(h) < 2 || !is(0, 0) || !is(1, 1) && len(h) > 2 || !has {
-					t.Fatalf("of %d checkpoints, with %d on the source, it keeps %v", n, agreed, h)
+				stays := func(e checkpoint.Entry) bool { return slices.Contains(h, e) }
+				common := checkpoint.Entry{SessionID: fmt.Sprint(agreed)}
+				spread := len(h) < len(before) && h[0] == before[0] && stays(common)
+				for i := 2; i < len(before); i++ {
+					spread = spread && slices.ContainsFunc(before[i-2:i+1], stays)
+				}
+				if !spread || !slices.ContainsFunc(before[len(before)-2:], stays) {
+					t.Fatalf("of %v, with %d on the source, it keeps %v", before, agreed, h)
 				}
 				next := k.trail.Add(checkpoint.Entry{SessionID: "new"}, "")
 				if len(next) != len(h)+1 {

@@ -52,6 +52,9 @@ var historySubject = subject{
 			if got, is := a.Result.(peer.Local); is {
 				a.history.keep(historyOf(got.Body))
 			}
+			if _, is := a.op.(peer.PutLocal); is && is413(a.Failure) {
+				a.history.thinned = true
+			}
 		})
 	},
 }
@@ -61,6 +64,7 @@ type history struct {
 	sessions []string               // of the checkpoints that were written to the target, in order
 	last     map[*peers.DB]saidLast // what was written to a database last
 	items    map[string]bool        // entries of histories that the run found or wrote, by their text
+	thinned  bool                   // a server took no log that long
 }
 
 // keep remembers entries.
@@ -110,8 +114,8 @@ func (hs *histories) checkLog(f world.LogWritten) {
 	hs.checkNew(r, f.DB, saidLast{now, hs.logs.read(f.Body).listed})
 	if f.DB == found.target {
 		hs.checkAgreed(r, f.ID, entries)
-		if source.Server.MaxDoc != peers.ProxyLimit && target.Server.MaxDoc != peers.ProxyLimit {
-			hs.checkSpread(r, entries) // a proxy that takes no long log has the run leave older ones out
+		if !r.history.thinned {
+			hs.checkSpread(r, entries)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"couchrelay/core/peer"
-	"couchrelay/sim/peers"
 )
 
 func TestHistories(t *testing.T) {
@@ -24,10 +23,15 @@ func TestHistories(t *testing.T) {
 	}
 	here := func(s *saver) peer.Seq { return s.db("s1", "a1").Last() }
 	further := func(s *saver) peer.Seq { return s.edit(s.db("s1", "a1"), "b") }
-	// often has a run save n times, and forget some of its entries.
-	often := func(n, keep int) func(*rig) {
+	// often has a run save n times, and forget some of its entries. Its first log is refused with a status, unless 0.
+	often := func(n, keep, refused int) func(*rig) {
 		return func(r *rig) {
 			s := r.savesIn(nil)
+			if refused > 0 {
+				log := s.log("none", from, nil)
+				s.fails(s.run, peer.PutLocal{Side: peer.Target, ID: logID, Body: log}, status(refused))
+				s.entries = nil
+			}
 			for i := range n {
 				s.has(r.edit(r.db("s1", "a1"), fmt.Sprint("new", i)))
 				s.entries = s.entries[:min(len(s.entries), keep)]
@@ -70,11 +74,9 @@ func TestHistories(t *testing.T) {
 			s.saves("one")
 		}, ""},
 		{"the one before dropped", saveTwice(further, func(s *saver) { s.entries = nil }), "S21b"},
-		{"six checkpoints, all kept", often(6, 6), ""},
-		{"two of eight kept", often(8, 1), "S21c"},
-		{"two of eight kept, and a proxy takes no longer log", func(r *rig) {
-			r.db("s1", "a1").Server.MaxDoc = peers.ProxyLimit
-			often(8, 1)(r)
-		}, ""},
+		{"six checkpoints, all kept", often(6, 6, 0), ""},
+		{"two of eight kept", often(8, 1, 0), "S21c"},
+		{"two of eight kept, and a log was too long", often(8, 1, 413), ""},
+		{"two of eight kept, and a log was refused", often(8, 1, 500), "S21c"},
 	})
 }

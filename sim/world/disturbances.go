@@ -88,7 +88,7 @@ func (d *disturbances) stall(before bool) {
 	}
 }
 
-// givenUp ends the isolation or suspension of a worker that another one begins to give up, if it is to last
+// givenUp ends the isolation, suspension or stall of a worker that another one begins to give up, if it is to last
 // until then.
 func (w *World) givenUp(by *Node, worker string) {
 	for _, p := range w.nodes {
@@ -98,9 +98,9 @@ func (w *World) givenUp(by *Node, worker string) {
 	}
 }
 
-// reconnect ends a suspension and the isolation from the store.
+// reconnect ends a pause of any kind and the isolation from the store.
 func (d *disturbances) reconnect() {
-	if d.suspendedUntil > d.w.Engine.Now() {
+	if d.pausedUntil > d.w.Engine.Now() {
 		d.resume()
 	}
 	d.isolatedUntil, d.untilGivenUp, d.reachesSince = 0, false, min(d.reachesSince, d.w.Engine.Now())

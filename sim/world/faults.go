@@ -52,7 +52,8 @@ var faults = []fault{
 	{NodePause, "nodes", aNode, upTo(0, 3), seldom, (*deed).pause,
 		"stands still for up to three activity timeouts: a zombie"},
 	{NodeStall, "nodes", aNode, aroundTimeout, seldom, (*deed).stall,
-		"stands still in the middle of its next transaction, or between the commit and the answer"},
+		"stands still in the middle of its next transaction, or between the commit and the answer, for a while " +
+			"or until others begin to give it up"},
 	{NodeSuspend, "nodes", aNode, upTo(0, 3), seldom, (*deed).suspend,
 		"stands still with its steady clock, as a machine that is suspended, for a while or until others " +
 			"begin to give it up"},
@@ -205,7 +206,10 @@ func (d *deed) crash() { d.kill(d.node, d.lasts()) }
 
 func (d *deed) pause() { d.node.pause(d.fault.name, d.lasts()) }
 
-func (d *deed) stall() { d.node.stallsFor, d.node.stallsBefore = d.lasts(), d.site.Int(2) == 1 }
+func (d *deed) stall() {
+	d.node.stallsFor, d.node.stallsBefore = d.lasts(), d.site.Int(2) == 1
+	d.node.untilGivenUp = d.site.Int(2) == 1
+}
 
 func (d *deed) suspend() {
 	d.w.clocksWereSet = true
