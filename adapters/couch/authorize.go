@@ -93,8 +93,11 @@ func (l *login) askForSession(ctx context.Context, p session.Pass) *peer.Failure
 	}
 	answer := session.Answer{}
 	if f == nil {
-		answer.Status, answer.Challenged = a.StatusCode, a.Header.Get("WWW-Authenticate") != ""
-		answer.Cookie = a.session()
+		f = a.refused()
+		answer = session.Answer{
+			Status: a.StatusCode, Challenged: a.Header.Get("WWW-Authenticate") != "",
+			Worded: f.Error != "", Cookie: a.session(),
+		}
 	}
 	l.mu.Lock()
 	if answer.Cookie != nil {
@@ -105,11 +108,7 @@ func (l *login) askForSession(ctx context.Context, p session.Pass) *peer.Failure
 	l.asked = nil
 	l.mu.Unlock()
 	if result == session.Done {
-		a.finish()
 		return nil
-	}
-	if f == nil {
-		f = a.refused()
 	}
 	f.URL = l.url().String() // it is not below the database
 	return sessionFailure(result, f)

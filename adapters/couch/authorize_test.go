@@ -142,7 +142,8 @@ func TestNoSession(t *testing.T) {
 			says(200, `{"ok":true}`)(w, r)
 		}), "cookie_not_found", peer.Malformed, 200},
 		"bad password": {says(401, `{"error":"unauthorized"}`), "session_request_unauthorized", peer.Status, 401},
-		"bad user":     {says(403, `{}`), "session_request_forbidden", peer.Status, 403},
+		"read only":    {says(403, `<html>only GET and HEAD</html>`), "", 0, 0},
+		"bad user":     {says(403, `{"error":"forbidden"}`), "session_request_forbidden", peer.Status, 403},
 		"trouble":      {says(500, `{}`), "session_unexpected_result", peer.Status, 500},
 		"echo": {func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(401)
@@ -361,7 +362,7 @@ func TestFormShown(t *testing.T) {
 	o.Secrets.Environ = func(string) string { return testPassword }
 	inRigWith(t, o, func(w http.ResponseWriter, r *http.Request) {
 		form, _ := io.ReadAll(r.Body)
-		http.Error(w, "not "+string(form), http.StatusForbidden)
+		http.Error(w, "not "+string(form), http.StatusUnauthorized)
 	}, nil, func(r *rig) {
 		f := r.do(peer.Open{}).Failure
 		if f == nil || !strings.Contains(f.Reason, "password=*****") || strings.Contains(f.Reason, "s3cr3t") {

@@ -21,6 +21,8 @@ type couch struct {
 	made     int64             // how many revisions were written so far, also those that a backup does not have
 	deny     map[string]string // by document that nobody may write: the error
 	whole    int               // the status with which an edit of the document "large" is refused, and all beside it
+	unread   map[string]bool   // documents for which requests fail; "*" are all, and "" those for none
+	unable   peer.Failure      // how such a request fails
 	known    map[string]bool   // revisions, also those that have others behind them
 	page     int               // rows in an answer at most; 0 for as many as are asked for
 	// losersFirst names the leaves of a document that lose before the one that wins, as PouchDB may.
@@ -142,6 +144,10 @@ func (c *couch) answer(op peer.Op, f fault) (reply peer.Reply) {
 		}
 		reply.Result = peer.RevFound{Found: c.has(op.ID, op.Revs) && f != missing}
 	case peer.ReadDocs:
+		if c.unreadable(op.IDs) {
+			failure := c.unable
+			return peer.Reply{Failure: &failure}
+		}
 		reply.Result = c.read(op, f)
 	case peer.EditDocs:
 		if slices.ContainsFunc(op.Docs, func(e peer.NewEdit) bool { return c.whole != 0 && e.ID == "large" }) {
@@ -177,6 +183,13 @@ func (c *couch) changes(op peer.ReadChanges) peer.Changes {
 		got.Pending = 0
 	}
 	return got
+}
+
+func (c *couch) unreadable(ids []string) bool {
+	if len(ids) == 0 {
+		return c.unread[""]
+	}
+	return c.unread["*"] || slices.ContainsFunc(ids, func(id string) bool { return c.unread[id] })
 }
 
 func (c *couch) read(op peer.ReadDocs, f fault) (got peer.DocsRead) {

@@ -9,6 +9,7 @@ import (
 	"couchrelay/core/docs/revtree"
 	"couchrelay/core/instant"
 	"couchrelay/core/peer"
+	"couchrelay/core/replication"
 )
 
 // inward is the half of a run that reads changes and applies them. It does one thing at a time.
@@ -33,8 +34,8 @@ type inward struct {
 	behind  int64         // how many changes follow on it, -1 if the server did not tell
 	end     bool          // there is nothing behind them
 
+	reads reads
 	left  leftover // of the database before, while all is read anew
-	stale int      // how often the first row's revision was not to be had
 	pause instant.Time
 }
 
@@ -136,11 +137,11 @@ func (in *inward) advance() {
 		for i, row := range in.rows {
 			ids[i] = row.ID
 		}
-		in.call = r.call(peer.ReadDocs{IDs: ids, Budget: readBudget})
+		in.call = r.call(in.reads.op(ids))
 	case in.end && r.job.Reconciling && len(in.left.unread) > 0:
-		in.call = r.call(peer.ReadDocs{IDs: in.left.unread, Budget: readBudget})
+		in.call = r.call(in.reads.op(in.left.unread))
 	case in.end && r.job.Reconciling:
-		in.ask(Sweep{Held: r.Held, After: in.left.after, Absent: in.left.absent, Without: r.odd})
+		in.ask(Sweep{Held: r.Held, After: in.left.after, Absent: in.left.absent, Without: r.odd, Unread: r.unread})
 	case in.flush, in.end && !in.told:
 		in.ask(in.apply())
 	default:
@@ -152,7 +153,7 @@ func (in *inward) advance() {
 func (in *inward) apply() Apply {
 	return Apply{
 		Held: in.run.Held, From: in.stored, Since: in.through, Goal: in.proof.goal, Last: in.last, AtEnd: in.end,
-		Behind: in.behind,
+		Behind: in.behind, Unread: in.run.unread,
 	}
 }
 
@@ -187,15 +188,7 @@ func (in *inward) reply(c *call, reply peer.Reply) {
 	case peer.ReadChanges:
 		in.read(c, op, reply)
 	case peer.ReadDocs:
-		if reply.Failure != nil {
-			in.run.fail(op, reply.Failure)
-			return
-		}
-		if got := reply.Result.(peer.DocsRead).Docs; len(in.rows) > 0 {
-			in.fetched(got, false)
-		} else {
-			in.confirm(got)
-		}
+		in.answered(op, reply)
 	}
 }
 
@@ -259,6 +252,7 @@ func (in *inward) noted(n Noted) {
 		in.run.w.note("follow_reread", in.run.ID, "", "the database is another one than before, or was put back")
 	}
 	in.asking, in.opened, in.run.job = false, true, n.Job
+	in.run.unread = replication.Trouble{}
 	in.run.odd = nil // the job is not Missing any more, so no later run looks for what this one passes over
 	in.proof, in.left = proof{due: in.toFind(), last: in.proof.last, goal: in.proof.last}, leftover{}
 	in.since, in.stored, in.through, in.last = n.Job.Since, n.Job.Since, n.Job.Since, n.Job.Last
@@ -355,7 +349,7 @@ func (in *inward) fetched(got []peer.DocRead, sure bool) {
 			in.retreat(i)
 			return
 		}
-		if in.stale = 0; !wins && !sure {
+		if in.reads.stale = 0; !wins && !sure {
 			in.proof.docs, in.rows = got[i:], in.rows[i:]
 			return
 		}
@@ -402,13 +396,13 @@ func (in *inward) retreat(i int) {
 		return
 	}
 	in.through, in.flush = in.since, true
-	if in.stale++; in.stale > maxStale {
+	if in.reads.stale++; in.reads.stale > maxStale {
 		// CouchDB shows a replication document to others than its owner and admins without credentials, renamed.
 		in.run.end("missing_doc", fmt.Sprintf("the server announces revision %s of document %q, which it does not "+
 			"have, or shows to admins only", rows[i].Revs[0], rows[i].ID))
 		return
 	}
-	in.pause = in.run.w.now.Add(stalePause << in.stale)
+	in.pause = in.run.w.now.Add(stalePause << in.reads.stale)
 }
 
 // newer reports whether a revision has a higher generation than all leaves of a row. One that has a higher generation

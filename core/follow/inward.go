@@ -12,6 +12,7 @@ import (
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/peer"
+	"couchrelay/core/replication"
 )
 
 // Incoming is a changed document of the followed database.
@@ -24,6 +25,7 @@ type Incoming struct {
 	Refusal string
 	// Announced is the revision that the change has, if the document was read in a later one; else empty.
 	Announced string
+	Unread    bool // the followed database cannot read it
 }
 
 type (
@@ -47,7 +49,8 @@ type (
 		// Behind is how many changes follow on Since, -1 if the server did not tell.
 		Behind int64
 		// Odd has the one document of Docs left out: a row of it could not be read maxOdd times in a row.
-		Odd bool
+		Odd    bool
+		Unread replication.Trouble // of a document that the run has left out, as it cannot be read; empty for none
 	}
 	// Sweep compares the mirror behind After, in the order of ids, with what the feed has brought since all is read
 	// anew. It removes those of the other documents that are Absent: the run has asked the followed database for them.
@@ -61,6 +64,7 @@ type (
 		// Without are the documents that the run has left out before.
 		Odd     bool
 		Without []string
+		Unread  replication.Trouble // as in Apply
 	}
 )
 
@@ -146,6 +150,7 @@ func (q Apply) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
 		data.Since, data.Last, data.Goal = q.Docs[done-1].Seq, q.Last, q.Goal
 		data.Behind = more(q.Behind, len(q.Docs)-done)
 	}
+	data.leftUnread(q.Unread)
 	if *data != was {
 		err = s.Queue.Update(tx, q.ID, q.Lock, data.encode())
 	}
@@ -256,6 +261,10 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 			a.tx.Clear(a.s.Keys.doc(a.job, d.ID))
 			a.tx.Clear(a.s.Keys.due(a.job, d.ID))
 		})
+		return nil
+	}
+	if d.Unread {
+		a.leaveOut(d.ID, old)
 		return nil
 	}
 	if old != nil && old.Rev == d.Rev {
@@ -420,6 +429,7 @@ func (q Sweep) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
 	if err != nil {
 		return nil, ofDoc("", err)
 	}
+	data.leftUnread(q.Unread)
 	if *data != was {
 		err = s.Queue.Update(tx, q.ID, q.Lock, data.encode())
 	}

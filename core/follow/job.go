@@ -16,6 +16,7 @@ import (
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/peer"
+	"couchrelay/core/replication"
 )
 
 // Database is a database to follow, as the configuration has it.
@@ -40,8 +41,8 @@ type Job struct {
 	// read again, and documents that are in none of them go at the end.
 	Epoch       int64
 	Reconciling bool
-	// Missing is set when a run has left out documents of which a row could not be read. The next run asks the followed
-	// database for these.
+	// Missing is set when a run has left out documents that could not be read, or a row of them. The next run asks the
+	// followed database for these.
 	Missing bool `json:",omitempty"`
 	// Last is the newest change that was announced or read, also behind Since; empty if there is none. A followed
 	// database that does not know its revision any more was put back to an earlier state.
@@ -53,7 +54,8 @@ type Job struct {
 	Behind int64 `json:",omitempty"`
 	// Looked is up to where the states in the mirror are known.
 	Looked string `json:",omitempty"`
-	// Errors counts failures in a row; Error and Reason are the last one's, empty once the run got through.
+	// Errors counts failures in a row; Error and Reason are the last one's, empty once the run got through. Then they
+	// tell of a document that the followed database cannot read, if there is one.
 	Errors        int    `json:",omitempty"`
 	Error, Reason string `json:",omitempty"`
 }
@@ -335,6 +337,13 @@ func (s *Store) anew(tx kv.Tx, d Database, instance tuple.UUID, now instant.Time
 func (j *Job) another(instance string) {
 	j.Instance, j.Since, j.Last, j.Goal, j.Reconciling = instance, "", peer.Mark{}, "", true
 	j.Epoch++
+}
+
+// leftUnread notes why a document was left out that the followed database cannot read, unless there is none.
+func (j *Job) leftUnread(t replication.Trouble) {
+	if t.Error != "" {
+		j.Missing, j.Errors, j.Error, j.Reason = true, 0, t.Error, t.Reason
+	}
 }
 
 // remove forgets a job with its mirror.

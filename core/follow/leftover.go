@@ -35,11 +35,17 @@ func (in *inward) confirm(got []peer.DocRead) {
 			l.found = append(l.found, incoming(in.through, id, d))
 		}
 	}
-	size := 0
+	l.unread = l.unread[len(got):]
+	in.confirmed()
+}
+
+// confirmed goes on once it is known of some leftover documents whether they are there.
+func (in *inward) confirmed() {
+	l, size := &in.left, 0
 	for _, d := range l.found {
 		size += len(d.Body)
 	}
-	if l.unread = l.unread[len(got):]; size >= readBudget {
+	if size >= readBudget {
 		l.unread = nil // the next sweep names the others
 	}
 	if len(l.unread) > 0 || len(l.found) == 0 {

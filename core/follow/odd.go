@@ -16,6 +16,7 @@ import (
 // that fails for maxOdd times in a row, the document is left out by name, and operators are told. What the feed brought
 // of it is not lost: its row is written anew, of no revision, and the job is Missing something. So a later run looks
 // whether the followed database has the document, as it does with those that the feed has not brought (see Sweep).
+// A document that the followed database cannot read is left out likewise (see reads).
 
 // maxOdd is how often in a row a document must be unreadable until it is left out: another read may bring it.
 const maxOdd = 6
@@ -25,6 +26,17 @@ const missedPause = 10 * time.Minute
 
 // leftOut is the row of a document that was left out: none of its revisions is known, and no epoch has it.
 var leftOut = row{Epoch: -1}
+
+// leaveOut leaves a document out that the followed database cannot read. What is known of it stays: it may turn out to
+// be as it was.
+func (a *applying) leaveOut(id string, old *row) {
+	kept := leftOut
+	if old != nil {
+		kept = *old
+		kept.Epoch = leftOut.Epoch
+	}
+	a.note(id, kept)
+}
 
 // oddDoc tells that something of a document cannot be read, though the job can; the id is empty if it is not known.
 type oddDoc struct {

@@ -31,6 +31,7 @@ type outward struct {
 	// troubled reports that operators were told of it.
 	troubled bool
 
+	reads   reads
 	states  []State // of the page, whose documents are not read
 	edits   []edit  // to be written
 	alone   bool    // one by one: a request with several was refused as a whole
@@ -91,7 +92,7 @@ func (out *outward) advance() {
 		for i, s := range out.states {
 			ids[i] = s.ID
 		}
-		out.call = r.call(peer.ReadDocs{IDs: ids, Budget: readBudget})
+		out.call = r.call(out.reads.op(ids))
 	case out.paging:
 		out.ask(Prepare{Held: r.Held, Looked: out.looked, All: true, After: out.after})
 	default:
@@ -183,7 +184,19 @@ func (out *outward) prepared(got Prepared) {
 }
 
 func (out *outward) reply(c *call, reply peer.Reply) {
-	if f := reply.Failure; f != nil {
+	outcome, f := taken, reply.Failure
+	if op, reads := c.op.(peer.ReadDocs); reads {
+		outcome = out.reads.judge(op, f, 1)
+	}
+	switch {
+	case outcome == again:
+		return
+	case outcome == unread:
+		t := unreadTrouble(c.op.(peer.ReadDocs), f)
+		out.trouble(t.Error, t.Reason)
+		out.states = out.states[1:]
+		return
+	case f != nil:
 		out.failed(c.op, f)
 		return
 	}
@@ -195,13 +208,12 @@ func (out *outward) reply(c *call, reply peer.Reply) {
 	}
 }
 
-// failed ends a pass for the failure of an operation. A request that may have been refused for one of its documents, as
-// one that is too large, or that a firewall refuses for its contents, says nothing of the others.
+// failed ends a pass for the failure of an operation. A write that may have been refused for one of its documents says
+// nothing of the others.
 func (out *outward) failed(op peer.Op, f *peer.Failure) {
 	t := replication.TroubleOf(op, f)
 	_, writes := op.(peer.EditDocs)
-	may := slices.Contains([]int{400, 413, 500}, f.Status) || f.Status == 403 && f.Error == ""
-	refused := writes && f.Kind == peer.Status && may
+	refused := writes && refusesOne(f)
 	switch {
 	case refused && out.atOnce() > 1:
 		// Reached: states are written one by one, as several at once were refused

@@ -19,8 +19,9 @@ type run struct {
 	lastCall uint64
 	in       inward
 	out      outward
-	odd      []string // documents that it has left out
-	alien    []string // ids that it has passed over, and told of
+	odd      []string            // documents that it has left out
+	unread   replication.Trouble // why the last one was, that the followed database could not read
+	alien    []string            // ids that it has passed over, and told of
 
 	ended         bool // it gives its job back once nothing is under way
 	released      bool

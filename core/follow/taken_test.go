@@ -77,8 +77,8 @@ func TestDocumentsAreTaken(t *testing.T) {
 			t.Errorf("%s: %s, want %s; end %v, wait %v, last %s", name, is, want, in.end, in.wait, in.last)
 		}
 		first := c.again && c.docs == ""
-		if pauses := in.pause > r.w.now; pauses != first || in.flush != first || (in.stale == 1) != first {
-			t.Errorf("%s: pauses %v, stores how far it is %v, in vain %d times", name, pauses, in.flush, in.stale)
+		if pauses := in.pause > r.w.now; pauses != first || in.flush != first || (in.reads.stale == 1) != first {
+			t.Errorf("%s: pauses %v, stores how far it is %v, in vain %d times", name, pauses, in.flush, in.reads.stale)
 		}
 	}
 }

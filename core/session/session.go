@@ -49,6 +49,7 @@ type Pass struct {
 type Answer struct {
 	Status     int
 	Challenged bool // it has the header WWW-Authenticate
+	Worded     bool // it has a word for the error, as CouchDB's answers have
 	Cookie     *SetCookie
 }
 
@@ -139,8 +140,11 @@ func (m *Machine) Asked(now instant.Time, a Answer) Result {
 		return Done
 	case a.Status == 401:
 		return Unauthorized
-	case a.Status == 403:
+	case a.Status == 403 && a.Worded:
 		return Forbidden
+	case a.Status == 403: // a proxy before the server lets nobody ask for a session
+		m.skip(Cookie)
+		return Done
 	}
 	return Unexpected
 }

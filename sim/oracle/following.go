@@ -31,11 +31,11 @@ var followingSubject = subject{
 		{"S84", "A job of a followed document is made no more often than users wrote that."},
 		{"S85", "Only the worker that has the job of a followed database, by the store, reads that or writes into it."},
 		{"L14", "Once all trouble is over, each document of a followed database has a job that does what it says, " +
-			"or says why not, or that another replicator has completed it."},
+			"or says why not, or that another replicator has completed it, unless its server cannot read it."},
 		{"L15", "Once all trouble is over, the documents of a followed database say which jobs are over, and how."},
 		{"L16", "Once all trouble is over, no document is in a mirror that is not in the followed database."},
-		{"L18", "Once all trouble is over, operators are told of no followed database that it has an error, " +
-			"waits, or has changes or states to come."},
+		{"L18", "Once all trouble is over, operators are told of no followed database that it has failed, " +
+			"waits, or has changes to come, and of an error or states to come only if it cannot read a document."},
 	},
 	begin: func(c *chronicle) {
 		f := &following{c, map[string]bool{}, map[string]int{}, map[string]int{}}
@@ -185,12 +185,20 @@ func (f *following) unsettled() *Violation {
 		f.unreadable("followed databases", err)
 	}
 	for _, v := range views {
-		if v.Errors > 0 || v.Error+v.Reason != "" || v.Due != 0 || v.Behind > 0 || v.States > 0 {
+		lacks := !f.wrecked(v.ID()) && (v.Error+v.Reason != "" || v.States > 0)
+		if v.Errors > 0 || v.Due != 0 || v.Behind > 0 || lacks {
 			return missed("L18", "operators are told of %s: %d errors, the last %q (%s), the next attempt at %d, "+
 				"%d changes and %d states to come", v.ID(), v.Errors, v.Error, v.Reason, v.Due, v.Behind, v.States)
 		}
 	}
 	return nil
+}
+
+// wrecked reports whether the server of a followed database cannot read one of its documents.
+func (f *following) wrecked(id string) bool {
+	return slices.ContainsFunc(f.w.Followings(), func(one *world.Following) bool {
+		return one.ID() == id && slices.ContainsFunc(slices.Sorted(maps.Keys(one.Docs)), one.Unreadable)
+	})
 }
 
 // behind is what is not done yet of one document.
@@ -200,7 +208,7 @@ func (f *following) behind(one *world.Following, id string) *Violation {
 	s := f.shadows[job]
 	has := s != nil && s.header != nil
 	switch {
-	case one.Hides(id): // no client can know of it
+	case one.Hides(id), one.Unreadable(id): // no client can know of it
 		return nil
 	case wrote.Body == nil || wrote.Design:
 		if mirrored != nil || has {

@@ -39,6 +39,15 @@ func TestFollowing(t *testing.T) {
 			world.HideFollowed(f, "d", 1)
 			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
 		}, "", "L14"},
+		{"no job, of a document that cannot be read", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
+			world.DamageFollowed(f, "d")
+		}, "", ""},
+		{"no job, of a document beside one that cannot be read", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
+			world.WriteFollowed(r.w, f, "e", fmt.Sprintf(body, 2), true)
+			world.DamageFollowed(f, "d")
+		}, "", "L14"},
 		{"its job", func(r *rig, f *world.Following) {
 			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
 			world.MirrorFollowed(r.w, f, "d", fmt.Sprintf(body, 1))
@@ -202,6 +211,11 @@ func TestFollowing(t *testing.T) {
 			}
 		}, "S84", ""},
 		{"an error that is told", func(r *rig, f *world.Following) {
+			world.FailFollowed(r.w, f)
+		}, "", "L18"},
+		{"an error beside a document that cannot be read", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
+			world.DamageFollowed(f, "d")
 			world.FailFollowed(r.w, f)
 		}, "", "L18"},
 		{"a write without the job", func(r *rig, f *world.Following) {

@@ -43,3 +43,15 @@ func (s *damaged) readable(list []*docs.Document) (int, *peer.Failure) {
 
 // Repair makes all that a database has readable, for good.
 func Repair(db *DB) { db.damaged = damaged{sound: true} }
+
+// Damage makes a document unreadable.
+func Damage(db *DB, id string) { db.damage([]*docs.Document{db.Latest(id)}) }
+
+// Wreck leaves all that a database has as it is: what is damaged stays so, and nothing else is damaged any more.
+func Wreck(db *DB) { db.sound = true }
+
+// Unreadable reports whether the server cannot read a document of a database.
+func Unreadable(db *DB, id string) bool {
+	_, failure := db.readable([]*docs.Document{db.Latest(id)})
+	return failure != nil
+}

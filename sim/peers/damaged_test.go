@@ -55,3 +55,29 @@ func TestDamaged(t *testing.T) {
 		t.Errorf("%d can be read, then %v", n, f)
 	}
 }
+
+// TestReadDamaged: a document that cannot be read fails a request for several, and one for it alone. What is wrecked
+// stays so, and nothing else is damaged any more.
+func TestReadDamaged(t *testing.T) {
+	n := &calm{}
+	play(n, func(_ *engine.Engine, p *Pair) []string {
+		db := p.net.Server("s").DB("a")
+		read := func(ids ...string) string {
+			if f := p.Do(context.Background(), 2, peer.ReadDocs{IDs: ids, Budget: 1000}).Failure; f != nil {
+				return f.Kind.String() + f.Error
+			}
+			return "ok"
+		}
+		Damage(db, "a")
+		Wreck(db)
+		Damage(db, "b")
+		got := []string{read("a"), read("b", "a"), read("b"), read()}
+		if want := []string{"statusunknown_error", peer.Broken.String(), "ok", "ok"}; !slices.Equal(got, want) {
+			t.Errorf("answered %q, want %q", got, want)
+		}
+		if !Unreadable(db, "a") || Unreadable(db, "b") || Unreadable(db, "none") {
+			t.Error("other documents are damaged")
+		}
+		return nil
+	})
+}

@@ -9,6 +9,7 @@ import (
 // before in a node of a cluster that lags behind.
 func readDocs(db *DB, op peer.ReadDocs, f Fault) peer.Reply {
 	var got peer.DocsRead
+	var found []*docs.Document
 	size := 0
 	for i, id := range op.IDs {
 		if f == LeavesOut && i > 0 && i > len(op.IDs)/2 || i > 0 && size >= op.Budget {
@@ -22,6 +23,10 @@ func readDocs(db *DB, op peer.ReadDocs, f Fault) peer.Reply {
 				doc = db.Server.Lags[db.Name][id]
 			}
 		}
+		if f == RevDamaged && i == 0 {
+			db.damage([]*docs.Document{doc})
+		}
+		found = append(found, doc)
 		if doc != nil {
 			d.Rev, d.Deleted = doc.Rev.String(), doc.Deleted
 			if !doc.Deleted {
@@ -30,6 +35,9 @@ func readDocs(db *DB, op peer.ReadDocs, f Fault) peer.Reply {
 		}
 		got.Docs = append(got.Docs, d)
 		size += len(d.Body)
+	}
+	if _, failure := db.readable(found); failure != nil {
+		return peer.Reply{Failure: failure}
 	}
 	return peer.Reply{Result: got}
 }

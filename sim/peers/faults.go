@@ -87,7 +87,7 @@ var Catalogue = []Entry{
 	{FeedPauses, "databases", "_changes", "half of the rows, and the rest just before the client gives up"},
 	{LosesPending, "databases", "_changes", "the answer does not say how many changes follow"},
 	{RevMissing, "databases", "_bulk_get, open_revs", "a revision is not found for a moment, or the one before is"},
-	{RevDamaged, "databases", "_bulk_get, open_revs", "a revision cannot be read until all trouble is over"},
+	{RevDamaged, "databases", "_bulk_get, open_revs, _all_docs", "a revision cannot be read until all trouble is over"},
 	{LeavesOut, "databases", "_bulk_get", "answers for some documents only"},
 	{WritesPart, "databases", "_bulk_docs", "fails half-way"},
 	{FailsSome, "databases", "_bulk_docs", "some documents are not written, or an attachment is missing"},
@@ -112,7 +112,7 @@ func RequestFaults(op peer.Op) []Fault {
 	case peer.PutLocal:
 		return append(all, ErrorAfter)
 	case peer.ReadDocs:
-		return append(all, LeavesOut, RevMissing)
+		return append(all, LeavesOut, RevMissing, RevDamaged)
 	case peer.EditDocs:
 		return append(all, ErrorAfter, WritesPart, FailsSome, Conflict409)
 	case peer.Commit:

@@ -29,6 +29,7 @@ type followings struct {
 	owners *decide.Site // whether a user gives a document away
 	parts  *decide.Site // which documents a database lacks that was made again
 	gifts  *decide.Site // whether a user gives a document away, also in a database that was put back
+	wrecks *decide.Site // whether documents that cannot be read stay so when all other trouble is over
 	store  *follow.Store
 	list   []*Following
 	n      int // written so far
@@ -75,6 +76,9 @@ type FollowedDoc struct {
 // DB is the database as it is now, nil while there is none.
 func (f *Following) DB() *peers.DB { return f.server.DB(f.Name) }
 
+// Unreadable reports whether the database has a document that it cannot read.
+func (f *Following) Unreadable(id string) bool { return f.DB() != nil && peers.Unreadable(f.DB(), id) }
+
 // Mirror is the replicator database that mirrors it.
 func (f *Following) Mirror() *Tenant { return f.tenant }
 
@@ -98,6 +102,7 @@ func newFollowings(w *World, root tuple.Subspace) *followings {
 		f.owners = w.Decider.Site("owners of followed documents")
 		f.parts = w.Decider.Site("documents left out of followed databases")
 		f.gifts = w.Decider.Site("followed documents given away")
+		f.wrecks = w.Decider.Site("followed documents that stay damaged")
 	}
 	return f
 }

@@ -5,6 +5,7 @@ import (
 	"couchrelay/core/follow"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
+	"couchrelay/sim/peers"
 )
 
 // MakeFollowed makes the mirrors of followed databases, without faults and without time passing.
@@ -43,6 +44,9 @@ func CompleteFollowed(w *World, f *Following, id string) {
 // HideFollowed notes a document as one that a backup hides from the feed, unless the database is behind the change that
 // has the number goal.
 func HideFollowed(f *Following, id string, goal int64) { f.hidden, f.goal = []string{id}, goal }
+
+// DamageFollowed makes a document of a followed database unreadable.
+func DamageFollowed(f *Following, id string) { peers.Damage(f.DB(), id) }
 
 // RemakeFollowed deletes a followed database and makes it again.
 func RemakeFollowed(w *World, f *Following) {

@@ -111,7 +111,11 @@ func (n *network) heal() {
 		n.states[s].until, n.states[s].slow, n.states[s].silent = 0, 0, 0
 		n.states[s].moved = 0
 		for _, db := range s.DBs() {
-			peers.Repair(db)
+			if isFollowed(db.Name) && n.w.follows.wrecks.Int(2) == 1 {
+				peers.Wreck(db)
+			} else {
+				peers.Repair(db)
+			}
 		}
 		for _, p := range n.w.nodes {
 			n.link(p.Process, s).line.setRate(0)

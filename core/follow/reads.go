@@ -1,0 +1,142 @@
+package follow
+
+import (
+	"fmt"
+	"slices"
+
+	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+)
+
+// A request for documents may fail for one of them: the server cannot read its body, or something on the way refuses
+// what is in it. That must not keep the others from being followed, so such a request is repeated in parts, each time
+// after the server has answered one about no documents: else it is the server. A document that fails alone is passed
+// over. It counts as unknown, not as deleted, so its job stays, and a later run looks at it again (see leftOut).
+
+// maxUnread bounds the documents of the feed that are passed over in a row: more are the server's trouble, and the run
+// fails. The next one begins behind them, so that many documents on one damaged part of a disk do not keep back those
+// behind them. Documents that the feed did not bring, and states, are begun anew each time, so they have no such bound.
+const maxUnread = 10
+
+// reads is how a half of a run reads documents.
+type reads struct {
+	most  int    // documents that the next request may be about; 0 for any number
+	probe bool   // the next request is about none
+	id    string // the document that failed alone last
+	fails int    // and how often in a row
+	row   int    // how many documents in a row were passed over
+	stale int    // how often the first document was read in an older revision than its row has
+}
+
+// outcome is what an answer to a request for documents means.
+type outcome uint8
+
+const (
+	taken  outcome = iota // its documents are there
+	again                 // the next request is another one
+	unread                // its one document is to be passed over
+	failed                // the request fails whichever documents it is about
+)
+
+// op is the next request for documents.
+func (p *reads) op(ids []string) peer.ReadDocs {
+	if p.probe {
+		ids = nil
+	} else if p.most > 0 {
+		ids = ids[:min(p.most, len(ids))]
+	}
+	return peer.ReadDocs{IDs: ids, Budget: readBudget}
+}
+
+// judge notes an answer. A document is tried so many times alone before it is passed over.
+func (p *reads) judge(op peer.ReadDocs, f *peer.Failure, tries int) outcome {
+	n := len(op.IDs)
+	switch {
+	case f == nil && n == 0:
+		p.probe = false
+		return again
+	case f == nil:
+		if p.row, p.fails, p.most = 0, 0, 2*p.most; p.most >= readAtMost {
+			p.most = 0
+		}
+		return taken
+	case n == 0, !ofOne(f):
+		return failed
+	case n > 1:
+		// Reached: a request for documents is repeated in parts
+		p.most, p.probe = n/2, true
+		return again
+	}
+	if p.id != op.IDs[0] {
+		p.id, p.fails = op.IDs[0], 0
+	}
+	if p.fails++; p.fails < tries {
+		p.most, p.probe = 1, true
+		return again
+	}
+	p.most, p.fails, p.row = 1, 0, p.row+1
+	return unread
+}
+
+// readAtMost is more documents than any request is about that is not bounded otherwise.
+const readAtMost = 1024
+
+// ofOne reports whether a request for several documents may have failed for one of them. A server that breaks an answer
+// off has come to a document that it cannot read; a proxy tells that with 502.
+func ofOne(f *peer.Failure) bool {
+	badGateway := f.Kind == peer.Status && f.Status == 502
+	return f.Kind == peer.Broken || f.Kind == peer.Malformed || badGateway || refusesOne(f)
+}
+
+// refusesOne reports whether a request about several documents may have been refused for one of them, as one that is
+// too large, or that a firewall refuses for its contents.
+func refusesOne(f *peer.Failure) bool {
+	may := slices.Contains([]int{400, 413, 500}, f.Status) || f.Status == 403 && f.Error == ""
+	return f.Kind == peer.Status && may
+}
+
+// unreadTrouble words why a document is passed over.
+func unreadTrouble(op peer.ReadDocs, f *peer.Failure) replication.Trouble {
+	t := replication.TroubleOf(op, f)
+	t.Reason = fmt.Sprintf("document %q is left out for now: %s", op.IDs[0], t.Reason)
+	return t
+}
+
+// answered takes the answer to a request for documents. One that the feed did not bring is tried once: it has been left
+// out before, or has a job that goes on.
+func (in *inward) answered(op peer.ReadDocs, reply peer.Reply) {
+	fed, tries := len(in.rows) > 0, 1
+	if fed {
+		tries = maxMissed
+	}
+	switch outcome := in.reads.judge(op, reply.Failure, tries); {
+	case outcome == again:
+		if in.reads.fails > 0 && in.reads.probe {
+			in.pause = in.run.w.now.Add(stalePause << in.reads.fails)
+		}
+	case outcome == failed, outcome == unread && fed && in.reads.row > maxUnread:
+		in.run.fail(op, reply.Failure)
+	case outcome == unread:
+		in.passOver(unreadTrouble(op, reply.Failure))
+	case fed:
+		in.fetched(reply.Result.(peer.DocsRead).Docs, false)
+	default:
+		in.confirm(reply.Result.(peer.DocsRead).Docs)
+	}
+}
+
+// passOver leaves the first document out that is to be read.
+func (in *inward) passOver(t replication.Trouble) {
+	// Reached: a document that the followed database cannot read is left out
+	in.run.unread = t
+	in.run.w.note("follow_unreadable", in.run.ID, t.Error, t.Reason)
+	if len(in.rows) > 0 {
+		in.run.leave(in.rows[0].ID)
+		in.docs = append(in.docs, Incoming{Seq: in.rows[0].Seq, ID: in.rows[0].ID, Unread: true})
+		in.rows = in.rows[1:]
+		return
+	}
+	in.run.leave(in.left.unread[0])
+	in.left.unread = in.left.unread[1:]
+	in.confirmed()
+}
