@@ -311,8 +311,13 @@ func (k Keys) inherit(tx kv.Tx, jobID string, old, rec *Record) {
 		rec.Refused = old.Refused
 	default:
 		k.clearRefused(tx, jobID)
+		rec.Refused = old.Refused.forgotten()
 	}
 }
+
+// forgotten is an empty list in the place of one. Its changes are counted on: a job may become again what it was, and
+// the list that it then had may be in a backup.
+func (r *RefusedDocs) forgotten() *RefusedDocs { return &RefusedDocs{Changes: r.Changes} }
 
 // clearRefused forgets the refused documents of a job.
 func (k Keys) clearRefused(tx kv.Tx, jobID string) {

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
@@ -442,30 +441,5 @@ func TestRetryByAnotherClock(t *testing.T) {
 		if got := asked(); !slices.Equal(got, []bool{true, false}) {
 			t.Errorf("where an earlier release tried the first document, it is asked to try %v", got)
 		}
-	}
-}
-
-// TestListOfFormerJob: a document is deleted and written again, so it has a new job. However often the list of the
-// former job had changed, it counts as older than the list of the new job: checkpoints that rely on the new list are
-// discarded if the store is put back to a backup that has the former job.
-func TestListOfFormerJob(t *testing.T) {
-	b := newBench(t)
-	lists := func(changes int) checkpoint.List {
-		b.now = b.now.Add(time.Hour)
-		b.put("r", refusing, admin)
-		w := b.accept()
-		began := w.List()
-		for i := range changes {
-			b.list(w, i, refusalOf("a", false))
-		}
-		w.Record = b.record(w.JobID)
-		if n := w.List().Changes - began.Changes; n != int64(changes) {
-			t.Errorf("%d changes count as %d", changes, n)
-		}
-		b.put("r", `{"_deleted":true}`, admin)
-		return w.List()
-	}
-	if former, later := lists(3), lists(1); !former.Before(later) || later.Before(former) {
-		t.Errorf("the list of the former job is %+v, that of the later one %+v", former, later)
 	}
 }

@@ -117,7 +117,7 @@ type filed struct {
 
 func (f *refusals) begin() {
 	f.docs, f.next, f.rng = map[uint64]bool{}, instant.Never, prng.Fork(f.plan.Seed, "refused")
-	f.version, _ = f.plan.list(f.ids)
+	f.version = f.plan.List
 	f.listed = f.plan.Listed
 	if f.plan.Listed > 0 {
 		f.next, f.unfinished = f.now, f.sides[peer.Target].log.Unfinished
