@@ -61,9 +61,9 @@ func TestFullListOfRefused(t *testing.T) {
 func TestPageHasTheAnswer(t *testing.T) {
 	var l Refused
 	refusal := peer.Refusal{ID: "a", Rev: "1-a", Status: 413}
-	l.change([]replication.Finding{{Refusal: refusal, Failed: true}}, 0)
+	l.change([]replication.Finding{{Refusal: refusal, Failed: true, Refused: true}}, 0)
 	got := l.page(replication.ReadRefused{Limit: 1}, 0).Docs
-	want := replication.Listed{ID: "a", Rev: "1-a", Attempts: 1, Failed: true, Status: 413}
+	want := replication.Listed{ID: "a", Rev: "1-a", Attempts: 1, Failed: true, Refused: true, Status: 413}
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -88,6 +88,7 @@ type Refusal struct {
 	Attempts int          `json:"attempts"`         // how often the target refused it, at least 1
 	Demand   instant.Time `json:"demand,omitempty"` // retryAsked at the last attempt; 0 if nobody had asked
 	Failed   bool         `json:"failed,omitempty"` // it could not be copied; see replication.Finding
+	Refused  bool         `json:"refused,omitempty"`
 }
 
 // Refusals reads the list of a job, ordered by document: up to limit rows that come after a revision of a
@@ -178,7 +179,8 @@ func (h Owned) list(rec *Record, findings []replication.Finding) error {
 			} else if err := json.DecodeRecord(old, &row); err != nil {
 				return unreadableRefusal(h.jobID, f.ID, f.Rev, err)
 			}
-			row.Status, row.Error, row.Reason, row.Failed = f.Status, f.Error, f.Reason, f.Failed
+			row.Status, row.Error, row.Reason = f.Status, f.Error, f.Reason
+			row.Failed, row.Refused = f.Failed, f.Refused
 			row.Last, row.Attempts = h.now, row.Attempts+1
 			row.Demand = demand
 			h.tx.Set(key, row.encode())
@@ -226,7 +228,8 @@ func (h Owned) Refused(afterDoc, afterRev string, limit int) (page replication.R
 	for _, r := range list {
 		page.Docs = append(page.Docs, replication.Listed{
 			ID: r.DocID, Rev: r.Rev, Attempts: r.Attempts, Age: h.now.Sub(r.Last),
-			Asked: r.Demand != asked, Failed: r.Failed, Status: r.Status,
+			Asked: r.Demand != asked, Failed: r.Failed, Refused: r.Refused,
+			Status: r.Status,
 		})
 	}
 	page.More = len(list) == limit

@@ -73,7 +73,7 @@ func TestListOfRefused(t *testing.T) {
 		t.Errorf("checkpoints know the list as %+v", w.List())
 	}
 	row := get(b, func(tx kv.Tx) ([]Refusal, error) { return b.s.Keys.Refusals(tx, w.JobID, "", "", 1) })[0]
-	want := Refusal{"a", "1-a", 403, "forbidden", "no a", first, b.now, 2, 0, false}
+	want := Refusal{"a", "1-a", 403, "forbidden", "no a", first, b.now, 2, 0, false, false}
 	if row != want {
 		t.Errorf("got %+v, want %+v", row, want)
 	}
@@ -440,6 +440,23 @@ func TestRetryByAnotherClock(t *testing.T) {
 		})
 		if got := asked(); !slices.Equal(got, []bool{true, false}) {
 			t.Errorf("where an earlier release tried the first document, it is asked to try %v", got)
+		}
+	}
+}
+
+// TestWhatIsListed: a run is told of a listed document what the run before found out.
+func TestWhatIsListed(t *testing.T) {
+	for _, f := range []replication.Finding{{}, {Failed: true}, {Failed: true, Refused: true}} {
+		b := newBench(t)
+		b.put("r", refusing, admin)
+		w := b.accept()
+		f.Refusal = refusalOf("a", false).Refusal
+		b.list(w, 1, f)
+		want := replication.Listed{
+			ID: "a", Rev: "1-a", Attempts: 1, Failed: f.Failed, Refused: f.Refused, Status: f.Status,
+		}
+		if got := b.page(w); len(got) != 1 || got[0] != want {
+			t.Errorf("got %+v, want %+v", got, want)
 		}
 	}
 }
