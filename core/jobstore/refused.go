@@ -179,10 +179,10 @@ func (h Owned) list(rec *Record, findings []replication.Finding) error {
 			} else if err := json.DecodeRecord(old, &row); err != nil {
 				return unreadableRefusal(h.jobID, f.ID, f.Rev, err)
 			}
-			row.Status, row.Error, row.Reason = f.Status, f.Error, f.Reason
-			row.Failed, row.Refused = f.Failed, f.Refused
+			row.Status, row.Error, row.Reason, row.Failed = f.Status, f.Error, f.Reason, f.Failed
 			row.Last, row.Attempts = h.now, row.Attempts+1
 			row.Demand = demand
+			row.Refused = f.Refused
 			h.tx.Set(key, row.encode())
 		}
 	}
@@ -229,7 +229,6 @@ func (h Owned) Refused(afterDoc, afterRev string, limit int) (page replication.R
 		page.Docs = append(page.Docs, replication.Listed{
 			ID: r.DocID, Rev: r.Rev, Attempts: r.Attempts, Age: h.now.Sub(r.Last),
 			Asked: r.Demand != asked, Failed: r.Failed, Refused: r.Refused,
-			Status: r.Status,
 		})
 	}
 	page.More = len(list) == limit

@@ -53,7 +53,6 @@ type Listed struct {
 	Asked    bool          // an operator has asked since to try it at once
 	Failed   bool          // it could not be copied, and is tried again under on_refusal skip, too
 	Refused  bool          `eventlog:"omitzero"` // as in Finding
-	Status   int           // of the last answer, 0 for none
 }
 
 // refusedPause is the time between an attempt to bring a refused revision over and the next one.
@@ -166,12 +165,11 @@ func (f *refusals) again(failed bool) bool {
 	return f.plan.OnRefusal == spec.RetryRefused || failed && f.plan.OnRefusal != spec.FailRefused
 }
 
-// outlives reports whether a listed revision is to be tried by a job that is made anew, too. What the target refuses,
-// or a proxy answers with 400 or 413, may pass, but rarely does, and CouchDB leaves it out at once: under skip it is
-// not worth reading all again.
-func (f *refusals) outlives(failed, refused bool, status int) bool {
-	rarely := refused || status == 400 || status == 413
-	return f.again(failed) && (f.plan.OnRefusal == spec.RetryRefused || !rarely)
+// outlives reports whether a listed revision is to be tried by a job that is made anew, too. The target, or a proxy
+// before it, rarely takes later what it has refused, and CouchDB leaves that out at once: under skip it is not worth
+// reading all again.
+func (f *refusals) outlives(failed, refused bool) bool {
+	return f.again(failed) && (f.plan.OnRefusal == spec.RetryRefused || !refused)
 }
 
 // hasRoom reports whether the list has a place for more revisions of a document, which would else only be counted.
@@ -248,7 +246,7 @@ func (f *refusals) onStored() {
 		if w.batch != nil {
 			w.batch.unstored--
 		}
-		if !w.Over && f.outlives(w.Failed, w.Refused, w.Status) && len(w.ID)+len(w.Rev) <= MaxListedName {
+		if !w.Over && f.outlives(w.Failed, w.Refused) && len(w.ID)+len(w.Rev) <= MaxListedName {
 			f.keeps, f.unfinished = true, true // not before: a run that stops would leave a log that relies on no row
 		}
 	}
@@ -396,7 +394,7 @@ func (f *refusals) compared(missing []peer.DocMissing) {
 		f.found[mix.String(d.ID)] = true
 		if !f.tries(d) {
 			f.failing = f.failing || d.Failed
-			f.keeps = f.keeps || f.outlives(d.Failed, d.Refused, d.Status)
+			f.keeps = f.keeps || f.outlives(d.Failed, d.Refused)
 			continue
 		}
 		// Reached: a refused document is tried again
