@@ -68,7 +68,7 @@ func (l *Refused) page(e replication.ReadRefused, now instant.Time) (page replic
 	for _, r := range rows[:min(len(rows), e.Limit)] {
 		page.Docs = append(page.Docs, replication.Listed{
 			ID: r.ID, Rev: r.Rev, Attempts: r.attempts, Age: max(time.Duration(0), now.Sub(r.last)), Failed: r.Failed,
-			Status: r.Status,
+			Refused: r.Refused,
 		})
 	}
 	return page

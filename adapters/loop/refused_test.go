@@ -56,14 +56,14 @@ func TestFullListOfRefused(t *testing.T) {
 	}
 }
 
-// TestPageHasTheAnswer: a page of the list has the status with which the target refused a document. A document
-// that was answered 413 does not have the next replication read all again.
+// TestPageHasTheAnswer: a page of the list says that the target refused a document. One that is too large for a proxy
+// does not have the next replication read all again.
 func TestPageHasTheAnswer(t *testing.T) {
 	var l Refused
 	refusal := peer.Refusal{ID: "a", Rev: "1-a", Status: 413}
-	l.change([]replication.Finding{{Refusal: refusal, Failed: true}}, 0)
+	l.change([]replication.Finding{{Refusal: refusal, Failed: true, Refused: true}}, 0)
 	got := l.page(replication.ReadRefused{Limit: 1}, 0).Docs
-	want := replication.Listed{ID: "a", Rev: "1-a", Attempts: 1, Failed: true, Status: 413}
+	want := replication.Listed{ID: "a", Rev: "1-a", Attempts: 1, Failed: true, Refused: true}
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}

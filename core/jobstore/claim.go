@@ -67,7 +67,7 @@ func (h Owned) become(rec *Record, repID, baseID string) error {
 	if rec.Refused != nil && rec.Refused.Of != baseID {
 		// Reached: refused documents of another replication are forgotten
 		h.s.Keys.clearRefused(h.tx, h.jobID)
-		rec.Refused = nil
+		rec.Refused = rec.Refused.forgotten()
 	}
 	rec.RepID, rec.BaseID, rec.Awaited = repID, baseID, false
 	return nil

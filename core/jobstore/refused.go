@@ -88,6 +88,7 @@ type Refusal struct {
 	Attempts int          `json:"attempts"`         // how often the target refused it, at least 1
 	Demand   instant.Time `json:"demand,omitempty"` // retryAsked at the last attempt; 0 if nobody had asked
 	Failed   bool         `json:"failed,omitempty"` // it could not be copied; see replication.Finding
+	Refused  bool         `json:"refused,omitempty"`
 }
 
 // Refusals reads the list of a job, ordered by document: up to limit rows that come after a revision of a
@@ -181,6 +182,7 @@ func (h Owned) list(rec *Record, findings []replication.Finding) error {
 			row.Status, row.Error, row.Reason, row.Failed = f.Status, f.Error, f.Reason, f.Failed
 			row.Last, row.Attempts = h.now, row.Attempts+1
 			row.Demand = demand
+			row.Refused = f.Refused
 			h.tx.Set(key, row.encode())
 		}
 	}
@@ -226,7 +228,7 @@ func (h Owned) Refused(afterDoc, afterRev string, limit int) (page replication.R
 	for _, r := range list {
 		page.Docs = append(page.Docs, replication.Listed{
 			ID: r.DocID, Rev: r.Rev, Attempts: r.Attempts, Age: h.now.Sub(r.Last),
-			Asked: r.Demand != asked, Failed: r.Failed, Status: r.Status,
+			Asked: r.Demand != asked, Failed: r.Failed, Refused: r.Refused,
 		})
 	}
 	page.More = len(list) == limit
@@ -311,8 +313,13 @@ func (k Keys) inherit(tx kv.Tx, jobID string, old, rec *Record) {
 		rec.Refused = old.Refused
 	default:
 		k.clearRefused(tx, jobID)
+		rec.Refused = old.Refused.forgotten()
 	}
 }
+
+// forgotten is an empty list in the place of one. Its changes are counted on: a job may become again what it was, and
+// the list that it then had may be in a backup.
+func (r *RefusedDocs) forgotten() *RefusedDocs { return &RefusedDocs{Changes: r.Changes} }
 
 // clearRefused forgets the refused documents of a job.
 func (k Keys) clearRefused(tx kv.Tx, jobID string) {

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
@@ -74,7 +73,7 @@ func TestListOfRefused(t *testing.T) {
 		t.Errorf("checkpoints know the list as %+v", w.List())
 	}
 	row := get(b, func(tx kv.Tx) ([]Refusal, error) { return b.s.Keys.Refusals(tx, w.JobID, "", "", 1) })[0]
-	want := Refusal{"a", "1-a", 403, "forbidden", "no a", first, b.now, 2, 0, false}
+	want := Refusal{"a", "1-a", 403, "forbidden", "no a", first, b.now, 2, 0, false, false}
 	if row != want {
 		t.Errorf("got %+v, want %+v", row, want)
 	}
@@ -335,8 +334,8 @@ func TestRetryRefused(t *testing.T) {
 		return b.s.Owned(tx, w.JobID, w.Lock, b.now).Refused("", "", 2)
 	})
 	want := []replication.Listed{
-		{ID: "a", Rev: "1-a", Attempts: 1, Age: 61 * time.Second, Asked: true, Status: 403},
-		{ID: "b", Rev: "1-a", Attempts: 2, Failed: true, Status: 500},
+		{ID: "a", Rev: "1-a", Attempts: 1, Age: 61 * time.Second, Asked: true},
+		{ID: "b", Rev: "1-a", Attempts: 2, Failed: true},
 	}
 	if fmt.Sprint(page.Docs) != fmt.Sprint(want) || !page.More {
 		t.Errorf("got %+v, want %+v", page, want)
@@ -395,9 +394,9 @@ func TestListedByAClockAhead(t *testing.T) {
 	b.list(w, 3, refusalOf("b", false))
 	b.now = right.Add(time.Hour)
 	want := []replication.Listed{
-		{ID: "a", Rev: "1-a", Attempts: 1, Age: -99 * time.Hour, Status: 403},
-		{ID: "again", Rev: "1-a", Attempts: 2, Age: -99 * time.Hour, Status: 403},
-		{ID: "b", Rev: "1-a", Attempts: 1, Age: time.Hour, Status: 403},
+		{ID: "a", Rev: "1-a", Attempts: 1, Age: -99 * time.Hour},
+		{ID: "again", Rev: "1-a", Attempts: 2, Age: -99 * time.Hour},
+		{ID: "b", Rev: "1-a", Attempts: 1, Age: time.Hour},
 	}
 	if got := b.page(w); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("listed are %+v, want %+v", got, want)
@@ -445,27 +444,17 @@ func TestRetryByAnotherClock(t *testing.T) {
 	}
 }
 
-// TestListOfFormerJob: a document is deleted and written again, so it has a new job. However often the list of the
-// former job had changed, it counts as older than the list of the new job: checkpoints that rely on the new list are
-// discarded if the store is put back to a backup that has the former job.
-func TestListOfFormerJob(t *testing.T) {
-	b := newBench(t)
-	lists := func(changes int) checkpoint.List {
-		b.now = b.now.Add(time.Hour)
+// TestWhatIsListed: a run is told of a listed document what the run before found out.
+func TestWhatIsListed(t *testing.T) {
+	for _, f := range []replication.Finding{{}, {Failed: true}, {Failed: true, Refused: true}} {
+		b := newBench(t)
 		b.put("r", refusing, admin)
 		w := b.accept()
-		began := w.List()
-		for i := range changes {
-			b.list(w, i, refusalOf("a", false))
+		f.Refusal = refusalOf("a", false).Refusal
+		b.list(w, 1, f)
+		want := replication.Listed{ID: "a", Rev: "1-a", Attempts: 1, Failed: f.Failed, Refused: f.Refused}
+		if got := b.page(w); len(got) != 1 || got[0] != want {
+			t.Errorf("got %+v, want %+v", got, want)
 		}
-		w.Record = b.record(w.JobID)
-		if n := w.List().Changes - began.Changes; n != int64(changes) {
-			t.Errorf("%d changes count as %d", changes, n)
-		}
-		b.put("r", `{"_deleted":true}`, admin)
-		return w.List()
-	}
-	if former, later := lists(3), lists(1); !former.Before(later) || later.Before(former) {
-		t.Errorf("the list of the former job is %+v, that of the later one %+v", former, later)
 	}
 }

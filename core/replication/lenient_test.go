@@ -77,6 +77,22 @@ func TestLenient(t *testing.T) {
 	}
 }
 
+// TestSourceRefuses: a firewall before the source refuses one document for what is in it. A lenient run lists it, and a
+// job that is made anew, which has no list, reads all again: CouchDB would not have gone on behind it.
+func TestSourceRefuses(t *testing.T) {
+	for _, status := range []int{400, 403, 413} {
+		w := newWorld(t)
+		w.plan.Crashes, w.plan.UseBulkGet, w.plan.BatchSize = lenientAfter, false, 40
+		w.fill(40)
+		f := peer.Failure{Side: peer.Source, Kind: peer.Status, Status: status}
+		w.bad(f, func(peer.CopyDoc) *peer.Reply { return &peer.Reply{Failure: &f} })
+		w.begin()
+		if w.wantEnd(Completed, ""); !w.lists("doc3", "1-a") || !w.unfinished(peer.Target) {
+			t.Errorf("%d: listed %v; the checkpoint relies on the list: %v", status, w.list, w.unfinished(peer.Target))
+		}
+	}
+}
+
 // TestLenientNeedsProof: while the target takes no document at all, none is left out, and neither under on_refusal
 // fail.
 func TestLenientNeedsProof(t *testing.T) {

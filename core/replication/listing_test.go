@@ -55,7 +55,7 @@ func (w *world) answerAsk() {
 			row := w.list[at]
 			age := w.now.Sub(row.last)
 			listed := Listed{ID: at.id, Rev: at.rev, Attempts: row.attempts, Age: age, Asked: w.asked}
-			listed.Failed, listed.Status = row.Failed, row.Status
+			listed.Failed, listed.Refused = row.Failed, row.Refused
 			page.Docs = append(page.Docs, listed)
 		}
 		w.step(page)

@@ -42,13 +42,10 @@ type Plan struct {
 	Crashes int
 }
 
-// list is the job's list as the run finds it, and whether the job was the replication with these ids when it got it.
-func (p *Plan) list(ids IDs) (own checkpoint.List, ours bool) {
-	own, ours = p.List, p.ResumedID == "" || strings.HasPrefix(p.ResumedID, ids.Bases[0])
-	if !ours {
-		own.Changes = int64(p.Created) // it goes as the job becomes this replication
-	}
-	return own, ours
+// hasList reports whether the job had its list already when it was the replication with these ids. Another list goes as
+// the job becomes this replication.
+func (p *Plan) hasList(ids IDs) bool {
+	return p.Listed > 0 && (p.ResumedID == "" || strings.HasPrefix(p.ResumedID, ids.Bases[0]))
 }
 
 // IDs is the ids of a replication.

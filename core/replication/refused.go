@@ -41,6 +41,8 @@ type Finding struct {
 	Over bool
 	// Failed says that the revision could not be copied, though the target may take it (see Plan.lenient, mayPass).
 	Failed bool
+	// Refused says of a revision that Failed that the target has refused it.
+	Refused bool `eventlog:"omitzero"`
 }
 
 // Listed is a revision in the list of refused documents.
@@ -50,7 +52,7 @@ type Listed struct {
 	Age      time.Duration // since it did so last; negative if that was by a clock that was ahead
 	Asked    bool          // an operator has asked since to try it at once
 	Failed   bool          // it could not be copied, and is tried again under on_refusal skip, too
-	Status   int           // of the last answer, 0 for none
+	Refused  bool          `eventlog:"omitzero"` // as in Finding
 }
 
 // refusedPause is the time between an attempt to bring a refused revision over and the next one.
@@ -117,7 +119,7 @@ type filed struct {
 
 func (f *refusals) begin() {
 	f.docs, f.next, f.rng = map[uint64]bool{}, instant.Never, prng.Fork(f.plan.Seed, "refused")
-	f.version, _ = f.plan.list(f.ids)
+	f.version = f.plan.List
 	f.listed = f.plan.Listed
 	if f.plan.Listed > 0 {
 		f.next, f.unfinished = f.now, f.sides[peer.Target].log.Unfinished
@@ -127,7 +129,8 @@ func (f *refusals) begin() {
 // refuse counts and lists a revision that the target refused.
 func (p *pipeline) refuse(b *batch, v peer.Refusal) {
 	p.info.refused(v)
-	p.refused.list(b, Finding{Refusal: v, Failed: mayPass(&v)})
+	passes := mayPass(&v)
+	p.refused.list(b, Finding{Refusal: v, Failed: passes, Refused: passes})
 }
 
 // list adds a revision to the list, before the batch is done.
@@ -162,11 +165,11 @@ func (f *refusals) again(failed bool) bool {
 	return f.plan.OnRefusal == spec.RetryRefused || failed && f.plan.OnRefusal != spec.FailRefused
 }
 
-// outlives reports whether a listed revision is to be tried by a job that is made anew, too. What is answered 400, or
-// 413 by a proxy, may pass, but rarely does, and CouchDB leaves it out at once: under skip it is not worth reading all
-// again.
-func (f *refusals) outlives(failed bool, status int) bool {
-	return f.again(failed) && (f.plan.OnRefusal == spec.RetryRefused || status != 400 && status != 413)
+// outlives reports whether a listed revision is to be tried by a job that is made anew, too. The target, or a proxy
+// before it, rarely takes later what it has refused, and CouchDB leaves that out at once: under skip it is not worth
+// reading all again.
+func (f *refusals) outlives(failed, refused bool) bool {
+	return f.again(failed) && (f.plan.OnRefusal == spec.RetryRefused || !refused)
 }
 
 // hasRoom reports whether the list has a place for more revisions of a document, which would else only be counted.
@@ -243,7 +246,7 @@ func (f *refusals) onStored() {
 		if w.batch != nil {
 			w.batch.unstored--
 		}
-		if !w.Over && f.outlives(w.Failed, w.Status) && len(w.ID)+len(w.Rev) <= MaxListedName {
+		if !w.Over && f.outlives(w.Failed, w.Refused) && len(w.ID)+len(w.Rev) <= MaxListedName {
 			f.keeps, f.unfinished = true, true // not before: a run that stops would leave a log that relies on no row
 		}
 	}
@@ -391,7 +394,7 @@ func (f *refusals) compared(missing []peer.DocMissing) {
 		f.found[mix.String(d.ID)] = true
 		if !f.tries(d) {
 			f.failing = f.failing || d.Failed
-			f.keeps = f.keeps || f.outlives(d.Failed, d.Status)
+			f.keeps = f.keeps || f.outlives(d.Failed, d.Refused)
 			continue
 		}
 		// Reached: a refused document is tried again

@@ -304,8 +304,7 @@ func (o *opener) locate(on peer.Side) {
 // now keeps an old one.
 func (o *opener) lacksList() bool {
 	log := o.sides[peer.Target].trusted()
-	own, ours := o.plan.list(o.ids)
-	has := o.plan.Listed > 0 && ours && !own.Before(log.List) && o.plan.UseCheckpoints
+	has := o.plan.hasList(o.ids) && !o.plan.List.Before(log.List) && o.plan.UseCheckpoints
 	return log.Unfinished && (!has || o.wentBack())
 }
 

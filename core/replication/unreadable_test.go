@@ -98,7 +98,7 @@ func TestTargetReadsNothing(t *testing.T) {
 }
 
 // TestThrownText: a document over which a validation function throws a text is left out, as with CouchDB, and tried
-// again, as CouchDB has the same word for troubles of its own.
+// again, as CouchDB has the same word for troubles of its own, though not by a job that is made anew.
 func TestThrownText(t *testing.T) {
 	w := newWorld(t)
 	w.fill(20)
@@ -114,6 +114,9 @@ func TestThrownText(t *testing.T) {
 	row := w.list[peerRev{"doc3", "1-a"}]
 	if end.Cause != Completed || end.Info.DocsWritten != 19 || row == nil || row.Reason != "no threes" || !row.Failed {
 		t.Errorf("%s, %s, listed %v", end, end.Info, w.list)
+	}
+	if w.unfinished(peer.Target) {
+		t.Error("a job that is made anew reads all again")
 	}
 }
 
