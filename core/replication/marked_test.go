@@ -275,6 +275,7 @@ func TestEmptyLogs(t *testing.T) {
 			t.Errorf("the %s has %+v in revision %d", side, log, rev)
 		}
 	}
+	w.dbs[peer.Source].write("new", "1-a") // so that a checkpoint replaces them
 	w.wantEnd(Completed, "")
 	w.calls = nil
 	w.begin()

@@ -30,6 +30,10 @@ func TestReferences(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(again, r) || !Equal(again, r) {
 		t.Errorf("came back as %+v, %v", again, err)
 	}
+	damaged := strings.Replace(string(raw), `{"secret":"orders"}`, `{"secret":5}`, 1)
+	if r, err := Decode([]byte(damaged)); err == nil {
+		t.Errorf("a secret without a name is %+v", r)
+	}
 	other := document(t, strings.Replace(referring, `"orders"`, `"other"`, 1))
 	if Equal(r, other) {
 		t.Error("with another secret it is the same work")
