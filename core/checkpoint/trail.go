@@ -54,17 +54,24 @@ func (t *Trail) stays(k int64) bool {
 	return age == 1 || age <= 2*(k&-k)
 }
 
-// Thinned returns a history without every other of its checkpoints but the newest, for a server that takes no log that
-// long; two are the least. The others are as far apart as they were, so that a database that is put back to a backup
-// still finds a common one. The one with the session id agreed stays (see Trail.Add).
+// Thinned returns a history without every other of its checkpoints behind the first two, or one of three, for a server
+// that takes no log that long; two are the least. The others are as far apart as they were, so that a database that is
+// put back to a backup still finds a common one. The one with the session id agreed stays (see Trail.Add), and so does
+// the second, from which a run may have gone on, unless these are the last two.
 func Thinned(history []Entry, agreed string) []Entry {
-	kept := history[:1:1]
-	for pair := range slices.Chunk(history[1:], 2) {
+	kept := history[:2:2]
+	for pair := range slices.Chunk(history[2:], 2) {
 		e := pair[0]
 		if len(pair) == 2 && pair[1].SessionID == agreed {
 			e = pair[1]
 		}
 		kept = append(kept, e)
 	}
-	return kept
+	if len(history) > 3 {
+		return kept
+	}
+	if kept[2].SessionID == agreed {
+		kept[1] = kept[2]
+	}
+	return kept[:2]
 }
