@@ -23,8 +23,8 @@ func happened(o campaign.Outcome) []decide.Choice {
 	return slices.DeleteFunc(o.Choices, func(c decide.Choice) bool { return !c.Happens() })
 }
 
-// FuzzWorld plays a whole world of the simulator in which bytes say which faults and actions there are, and a seed
-// the rest. Every invariant is the property. A failure prints the scenario for couchsim replay and couchsim shrink.
+// FuzzWorld plays a whole world of the simulator, which a seed draws, but for faults and actions that bytes add or
+// leave out. Every invariant is the property. A failure prints the scenario for couchsim replay and couchsim shrink.
 func FuzzWorld(f *testing.F) {
 	for seed := range byte(8) {
 		f.Add(seed, []byte{})

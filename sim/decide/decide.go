@@ -72,9 +72,9 @@ type place struct {
 	index uint16
 }
 
-// Guided returns a decider for a fuzzer. Groups of four bytes answer Pick and Chance: the site, the number of the
-// question there in two bytes, and the alternative. Nothing else happens, and the seed draws the other answers, as
-// with Told. So any bytes mean something, and a change of one group leaves the others as they were.
+// Guided returns a decider for a fuzzer. Groups of four bytes answer Pick and Chance in place of the seed: the site,
+// the number of the question there in two bytes, and the alternative, of which 0 is the benign one. The seed gives all
+// other answers. So any bytes mean something, and a change of one group leaves the others as they were.
 func Guided(seed Seed, data []byte) *Decider {
 	d := New(seed)
 	d.guide = map[place]byte{}
@@ -84,13 +84,19 @@ func Guided(seed Seed, data []byte) *Decider {
 	return d
 }
 
-// guided is the alternative that a fuzzer wants at the last question; empty for none.
-func (s *Site) guided(t *Table) string {
-	which, wanted := s.d.guide[place{byte(mix.String(s.name)), uint16(s.asked - 1)}]
-	if !wanted || len(t.names) == 0 || s.asked > math.MaxUint16 {
-		return ""
+// guided is the alternative that a fuzzer wants at the last question, and whether it wants one.
+func (s *Site) guided(t *Table) (name string, wanted bool) {
+	if s.d.guide == nil {
+		return "", false
 	}
-	return t.names[int(which)%len(t.names)]
+	which, wanted := s.d.guide[place{byte(mix.String(s.name)), uint16(s.asked - 1)}]
+	if !wanted || s.asked > math.MaxUint16 {
+		return "", false
+	}
+	if n := int(which) % (len(t.names) + 1); n > 0 {
+		name = t.names[n-1]
+	}
+	return name, true
 }
 
 func index[T any](choices []Choice, value func(Choice) T) map[string]map[int]T {
@@ -240,14 +246,13 @@ func (t *Table) Add(name string, rate int) {
 
 // Pick chooses an alternative, or "" for none. With a script it gives any recorded name, in the table or not.
 func (s *Site) Pick(t *Table) string {
-	if len(t.names) == 0 && s.d.script == nil && s.d.guide == nil {
+	if len(t.names) == 0 && s.d.script == nil {
 		return ""
 	}
 	v, words := s.ask(Scale)
-	switch {
-	case s.d.guide != nil:
-		words = s.guided(t)
-	case words == "" && v > 0 && s.d.script == nil:
+	if guided, wanted := s.guided(t); wanted {
+		words = guided
+	} else if words == "" && v > 0 && s.d.script == nil {
 		v = Scale - v // so that small draws are benign
 		for i, upTo := range t.upTo {
 			if v <= upTo {

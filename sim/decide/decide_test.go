@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"couchrelay/core/kv/mix"
 )
 
 // questions asks a bit of everything and returns the answers.
@@ -53,6 +55,33 @@ func TestWithoutLeavesTheRest(t *testing.T) {
 	}
 	if differ != 1 {
 		t.Errorf("%d answers differ", differ)
+	}
+}
+
+// TestGuided: bytes add what happens to the answers of a seed, or leave it out, and leave the others as they were.
+func TestGuided(t *testing.T) {
+	ask := func(d *Decider) (answers []string) {
+		var faults Table
+		faults.Add("fire", 200_000)
+		faults.Add("flood", 300_000)
+		for range 20 {
+			answers = append(answers, d.Site("a").Pick(&faults))
+		}
+		return answers
+	}
+	plain := ask(New(Seed(7)))
+	if got := ask(Guided(Seed(7), nil)); !slices.Equal(got, plain) {
+		t.Errorf("without bytes %q, want %q", got, plain)
+	}
+	site := byte(mix.String("a"))
+	for i := range plain {
+		for which, name := range []string{"", "fire", "flood", "", "fire"} {
+			want := slices.Clone(plain)
+			want[i] = name
+			if got := ask(Guided(Seed(7), []byte{site, 0, byte(i), byte(which)})); !slices.Equal(got, want) {
+				t.Errorf("with %d at %d %q, want %q", which, i, got, want)
+			}
+		}
 	}
 }
 
