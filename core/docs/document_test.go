@@ -69,6 +69,9 @@ func TestParseRefuses(t *testing.T) {
 		if got := shown(t, d, err, Format{}); got != want {
 			t.Errorf("%.80s: %s, want %s", raw, got, want)
 		}
+		if refusal, is := errors.AsType[*Error](err); is && refusal.Kind != Invalid {
+			t.Errorf("%.80s is refused as of kind %d", raw, refusal.Kind)
+		}
 	}
 }
 

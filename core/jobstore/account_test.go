@@ -11,6 +11,7 @@ import (
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
+	"couchrelay/core/replication"
 	"couchrelay/core/schedule"
 )
 
@@ -308,6 +309,27 @@ func TestTagsAreGivenOnce(t *testing.T) {
 	}
 	if err := other.Commit(); err == nil {
 		t.Error("two turns got one tag")
+	}
+}
+
+// TestEndedRequestPays: what a run owes when the job of a request is over is charged to the account of its user.
+func TestEndedRequestPays(t *testing.T) {
+	b := newBench(t)
+	b.share(func(c *Sharing) { c.Policy = schedule.Tags })
+	b.replicate("joe")
+	w := b.accept()
+	tail := func() int64 {
+		return get(b, func(tx kv.Tx) ([]schedule.Account, error) {
+			return b.s.Accounts(tx, []string{w.Record.Account()}, b.order(), b.now)
+		})[0].Tail
+	}
+	before := tail()
+	turn := Turn{Place: w.Place, Owed: time.Hour}
+	b.do(func(tx kv.Tx) error {
+		return b.s.Owned(tx, w.JobID, w.Lock, b.now).Complete(replication.End{}, turn)
+	})
+	if after := tail(); after <= before {
+		t.Errorf("the account was at %d, and is at %d", before, after)
 	}
 }
 
