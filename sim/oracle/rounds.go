@@ -108,7 +108,7 @@ func (r *rounds) nodeStepped(s nodeStep) {
 	seen, sees := done.Result.(node.Surveyed)
 	interval := r.w.Config().Settings.Interval // a clock may be behind that which began the round
 	if sees = sees && !s.partial; sees {       // else the node has seen a part of the accounts so far
-		p.round.sees(seen.Order.Round, p.Clock(), interval)
+		p.round.sees(seen.Order.Round, p.Clock(), p.applied.Interval)
 	}
 	var asks *node.EndRound
 	for _, e := range s.effects {

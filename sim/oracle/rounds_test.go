@@ -56,6 +56,12 @@ func TestRoundsAsSeen(t *testing.T) {
 			r.pass(2 * time.Minute)
 			sees(10, time.Hour, tags, true)(r)
 		}, "S10k"},
+		{"of a clock that is behind by less than the node's own interval", func(r *rig) {
+			sees(10, 0, tags, false)(r)
+			r.pass(2 * time.Minute)
+			r.o.process(r.node(1)).applied.Interval = 2 * time.Hour
+			sees(10, time.Hour, tags, true)(r)
+		}, ""},
 		{"still to be ended", func(r *rig) {
 			sees(10, over, tags, true)(r)
 			r.step(failed(8))
