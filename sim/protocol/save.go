@@ -329,6 +329,17 @@ func (r saver) nameless(on peer.Side) bool {
 	return r.start.sides[on].declined && !(on == peer.Source && r.start.alone)
 }
 
+// common is the newest checkpoint that both logs had when the run looked last. Another run may have written it.
+func (r saver) common() string {
+	source, target := &r.start.sides[peer.Source].log, &r.start.sides[peer.Target].log
+	for _, e := range source.entries {
+		if target.has(e.session) {
+			return e.session
+		}
+	}
+	return r.save.agreed
+}
+
 // saysRight judges what a log says.
 func (r saver) saysRight(op peer.PutLocal, at *side, put *log) error {
 	s := &r.save
@@ -347,7 +358,7 @@ func (r saver) saysRight(op peer.PutLocal, at *side, put *log) error {
 		return breach(Logging, "it writes a log for the database of %q to that of %q", put.made, at.start)
 	case op.Side == peer.Target && put.lone != nil && !r.start.alone:
 		return breach(Logging, "it writes that its source stores no logs, and it was not told so")
-	case s.agreed != "" && !put.has(s.agreed):
+	case s.agreed != "" && !put.has(s.agreed) && !put.has(r.common()):
 		return breach(Logging, "it drops the checkpoint %s, where both sides agree, from its log", s.agreed)
 	}
 	for _, old := range put.history[1:] {
