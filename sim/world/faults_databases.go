@@ -44,7 +44,7 @@ func ageLogs(d *deed) {
 			if db.Server.DB(db.Name) == db && !d.w.replicates(id) && !d.w.healed {
 				peers.MoveLog(db, id, older[id])
 				if snared {
-					d.w.net.snares[db] = true
+					d.w.net.snares[db] = anyLog
 				}
 			}
 		}
@@ -53,7 +53,7 @@ func ageLogs(d *deed) {
 
 func (d *deed) snare() {
 	d.tell(d.db.String(), "", 0)
-	d.w.net.snares[d.db] = false
+	d.w.net.snares[d.db] = hasCheckpoint
 }
 
 func (d *deed) deleteDB() {

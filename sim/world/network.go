@@ -29,7 +29,7 @@ type network struct {
 	kinds   map[reflect.Type]*opFaults
 	links   map[linkKey]*link
 	states  map[*peers.Server]*serverState
-	snares  map[*peers.DB]bool // made again when a checkpoint comes; true: or any log
+	snares  map[*peers.DB]snare
 	purges  map[*peers.DB]bool // lose the next document that is asked for
 	torn    *decide.Site
 	// twiceUntil is until when answers reach a node twice, and again the site for when the second one comes.
@@ -78,7 +78,7 @@ type redirect struct {
 }
 
 func newNetwork(w *World) *network {
-	n := &network{w: w, kinds: map[reflect.Type]*opFaults{}, links: map[linkKey]*link{}, states: map[*peers.Server]*serverState{}, snares: map[*peers.DB]bool{},
+	n := &network{w: w, kinds: map[reflect.Type]*opFaults{}, links: map[linkKey]*link{}, states: map[*peers.Server]*serverState{}, snares: map[*peers.DB]snare{},
 		purges: map[*peers.DB]bool{}, torn: w.Decider.Site("torn"),
 		twiceUntil: map[*Node]instant.Time{}, again: w.Decider.Site("again")}
 	for _, op := range allOps {
@@ -205,8 +205,7 @@ func (n *network) Arrives(s *peers.Server, database string, op peer.Op, by spec.
 		return refusal
 	}
 	db := s.DB(database)
-	empty, snared := n.snares[db]
-	if put, is := op.(peer.PutLocal); is && snared && (empty || hasCheckpoint(put)) {
+	if put, is := op.(peer.PutLocal); is && n.snares[db] != nil && n.snares[db](put) {
 		n.w.Engine.Logf(db.String(), "made again")
 		n.w.remake(db)
 	}
@@ -215,6 +214,11 @@ func (n *network) Arrives(s *peers.Server, database string, op peer.Op, by spec.
 	}
 	return nil
 }
+
+// snare reports whether a database is deleted and made again at the moment when such a log comes.
+type snare func(peer.PutLocal) bool
+
+func anyLog(peer.PutLocal) bool { return true }
 
 func hasCheckpoint(op peer.PutLocal) bool {
 	log, err := checkpoint.Parse(op.Body)
