@@ -42,6 +42,17 @@ func (w *world) rowsOf(id string) (rows map[string][]byte) {
 // to is the i-th of documents with replications of their own.
 func to(i int) string { return fmt.Sprintf(`{"source":"http://a/x","target":"http://b/y%d"}`, i) }
 
+// followed is a world in which a worker follows a database with documents d0, d1 and so on.
+func followed(t *testing.T, documents int) (*world, *worker) {
+	w := newWorld(t)
+	for i := range documents {
+		w.write(fmt.Sprint("d", i), to(i))
+	}
+	k := w.start()
+	w.settle(10 * time.Second)
+	return w, k
+}
+
 // told is how often operators were told of a document that is left out.
 func (k *worker) told(id string) (n int) {
 	for _, note := range k.notes {
@@ -155,12 +166,7 @@ func TestUnreadableState(t *testing.T) {
 // The others go all the same, and the one once it can be read.
 func TestUnreadableLeftover(t *testing.T) {
 	for _, at := range []string{"known", "job"} {
-		w := newWorld(t)
-		for i := range 9 {
-			w.write(fmt.Sprint("d", i), to(i))
-		}
-		k := w.start()
-		w.settle(10 * time.Second)
+		w, k := followed(t, 9)
 		mend := w.damage(w.rowsOf("d4")[at])
 		w.couch = newCouch("2")
 		w.write("new", to(100))
@@ -186,12 +192,7 @@ func TestUnreadableLeftover(t *testing.T) {
 // TestLeftOutIsPassedOver: the database is made again, and has the document of which a row cannot be read. It is left
 // out when it is read, so the sweep passes over it: else the run would read it, and sweep, again and again.
 func TestLeftOutIsPassedOver(t *testing.T) {
-	w := newWorld(t)
-	for i := range 9 {
-		w.write(fmt.Sprint("d", i), to(i))
-	}
-	w.start()
-	w.settle(10 * time.Second)
+	w, _ := followed(t, 9)
 	w.damage(w.rowsOf("d4")["job"])
 	w.couch = newCouch("2")
 	sweeps := 0

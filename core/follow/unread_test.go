@@ -26,12 +26,7 @@ func unreadDocs() map[string]peer.Failure {
 // job stays, operators are told, and what was written meanwhile is done once it can be read.
 func TestUnreadDoc(t *testing.T) {
 	for name, failure := range unreadDocs() {
-		w := newWorld(t)
-		for i := range 9 {
-			w.write(fmt.Sprint("d", i), to(i))
-		}
-		k := w.start()
-		w.settle(10 * time.Second)
+		w, k := followed(t, 9)
 		w.couch.unread, w.couch.unable = map[string]bool{"d4": true, "new": true}, failure
 		w.write("new", to(20))
 		for i := range 9 {
@@ -68,12 +63,7 @@ func TestUnreadDoc(t *testing.T) {
 // TestUnreadDocsOfAnother: the followed database is made again, and cannot read some of the documents that it has. No
 // job is removed for that, and none that has completed runs again once they can be read.
 func TestUnreadDocsOfAnother(t *testing.T) {
-	w := newWorld(t)
-	for i := range 30 {
-		w.write(fmt.Sprint("d", i), to(i))
-	}
-	w.start()
-	w.settle(10 * time.Second)
+	w, _ := followed(t, 30)
 	w.complete("d3")
 	w.settle(10 * time.Second)
 	w.expect("d3", jobstore.Completed, "completed")
@@ -100,12 +90,7 @@ func TestUnreadDocsOfAnother(t *testing.T) {
 // TestUnreadStates: a document that cannot be read keeps the states of no others out of theirs, and gets its own later.
 func TestUnreadStates(t *testing.T) {
 	for name, failure := range unreadDocs() {
-		w := newWorld(t)
-		for i := range 9 {
-			w.write(fmt.Sprint("d", i), to(i))
-		}
-		k := w.start()
-		w.settle(10 * time.Second)
+		w, k := followed(t, 9)
 		w.couch.unread, w.couch.unable = map[string]bool{"d4": true}, failure
 		for i := range 9 {
 			w.complete(fmt.Sprint("d", i))
@@ -127,7 +112,7 @@ func TestUnreadStates(t *testing.T) {
 }
 
 // TestUnreadAtAll: where a server fails on all documents, a run leaves out a few and fails. It leaves out none if the
-// server fails on none, too, or for another reason than what is in one of them. All jobs stay.
+// server also fails on a request about no documents, or if the failure is not of a single document. All jobs stay.
 func TestUnreadAtAll(t *testing.T) {
 	status := func(n int, word string) peer.Failure { return peer.Failure{Kind: peer.Status, Status: n, Error: word} }
 	for _, c := range []struct {
@@ -141,12 +126,7 @@ func TestUnreadAtAll(t *testing.T) {
 		{[]string{"d4"}, status(503, ""), 0}, {[]string{"d4"}, peer.Failure{Kind: peer.TimedOut}, 0},
 		{[]string{"d4"}, peer.Failure{Kind: peer.Unreachable}, 0},
 	} {
-		w := newWorld(t)
-		for i := range 40 {
-			w.write(fmt.Sprint("d", i), to(i))
-		}
-		k := w.start()
-		w.settle(10 * time.Second)
+		w, k := followed(t, 40)
 		for i := range 40 {
 			w.write(fmt.Sprint("d", i), to(50+i))
 		}
@@ -154,7 +134,7 @@ func TestUnreadAtAll(t *testing.T) {
 		for _, id := range c.of {
 			w.couch.unread[id] = true
 		}
-		for !k.noted("follow_failed") {
+		for seconds := 0; seconds < 600 && !k.noted("follow_failed"); seconds++ {
 			w.settle(time.Second)
 		}
 		if n := len(k.notes) - 3; n != c.most { // beside started, current and failed
