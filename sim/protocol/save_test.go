@@ -379,7 +379,32 @@ func TestAgreedCheckpoint(t *testing.T) {
 			c.asks(put(to, "0-2", "fourth", "third", "before"))
 		}
 	}
+	// relies has another run write to these sides, and the run keep that checkpoint in place of the agreed one.
+	relies := func(on ...peer.Side) func(*talk) {
+		return func(c *talk) {
+			c.opened()
+			c.finds(peer.Source, behind(logAt("both", 6, "0"), "before"))
+			c.finds(peer.Target, behind(logAt("both", 6, "0"), "before"))
+			c.does(peer.ReadChanges{Since: seq(6), Limit: 10},
+				peer.Changes{Rows: []peer.Change{row(7, "a", "1-a")}, End: true, LastSeq: seq(7)})
+			c.copiesDoc("a", "1-a")
+			c.durable()
+			rev := "0-1"
+			for _, side := range on {
+				body := []byte(behind(logAt("third", 6, "0"), "both", "before"))
+				c.does(peer.GetLocal{Side: side, ID: "base"}, peer.Local{Found: true, Rev: "0-2", Body: body})
+				if side == peer.Target {
+					rev = "0-2"
+				}
+			}
+			log := madeFor("2", behind(logAt("new", 7, string(seq(6))), "third", "before"))
+			c.asks(peer.PutLocal{Side: peer.Target, ID: "base", Rev: rev, Body: []byte(log)})
+		}
+	}
 	check(t, []conversation{
+		{"both logs have another run's", spec.Replication{}, relies(peer.Source, peer.Target), legal},
+		{"the target has another run's", spec.Replication{}, relies(peer.Target), Logging},
+		{"the source has another run's", spec.Replication{}, relies(peer.Source), Logging},
 		{"another run has dropped it", spec.Replication{}, writes(peer.Target, "before"), legal},
 		{"the run drops it", spec.Replication{}, writes(peer.Target, "both", "before"), Logging},
 		{"another run has dropped it at the source", spec.Replication{}, writes(peer.Source, "before"), legal},
