@@ -93,7 +93,7 @@ func (l *login) askForSession(ctx context.Context, p session.Pass) *peer.Failure
 	}
 	answer := session.Answer{}
 	if f == nil {
-		f = a.refused()
+		f = a.refused() // also of an answer that grants a session, which has no word
 		answer = session.Answer{
 			Status: a.StatusCode, Challenged: a.Header.Get("WWW-Authenticate") != "",
 			Worded: f.Error != "", Cookie: a.session(),

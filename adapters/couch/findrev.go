@@ -191,8 +191,8 @@ func (p *Pair) hasRevs(ctx context.Context, op peer.FindRev) (peer.RevFound, *pe
 	return peer.RevFound{Found: f == nil && len(diff.Docs) == 0}, f
 }
 
-// readNewest reads the newest change. In a cluster it is that of one of the shards, whichever answers first. Sync
-// Gateway has no order but the one, and answers with its first change.
+// readNewest reads the newest change. A cluster answers with the newest change of any one shard. Sync Gateway knows no
+// descending order, and answers with its oldest change.
 func (p *Pair) readNewest(ctx context.Context) (peer.NewestChange, *peer.Failure) {
 	a, f := p.source.ask(ctx, request{
 		method: http.MethodGet, path: "_changes",
@@ -212,7 +212,7 @@ func (p *Pair) readNewest(ctx context.Context) (peer.NewestChange, *peer.Failure
 			return in.SkipValue()
 		}
 		return in.array(func(i int) (err error) {
-			if i > 0 { // a server that knows no limit
+			if i > 0 { // the server knows no limit, and the rest is not read
 				return errBudget
 			}
 			newest, err = in.readRow()

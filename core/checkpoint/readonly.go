@@ -13,8 +13,8 @@ type ReadOnly struct {
 	InstanceStart string // of the source
 	Last          Change
 	// Newest is the newest change that the source had when Last was recorded. A source that was put back to before
-	// that, though not to before Last, may have documents in front of Last that stood behind it. Zero if it is not
-	// known, or that of Last.
+	// that, though not to before Last, may have documents in front of Last that stood behind it. Zero if it is
+	// unknown, or the same change as Last.
 	Newest peer.Mark
 }
 

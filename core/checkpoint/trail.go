@@ -54,10 +54,10 @@ func (t *Trail) stays(k int64) bool {
 	return age == 1 || age <= 2*(k&-k)
 }
 
-// Thinned returns a history without every other of its checkpoints behind the first two, or one of three, for a server
-// that takes no log that long; two are the least. The others are as far apart as they were, so that a database that is
-// put back to a backup still finds a common one. The one with the session id agreed stays (see Trail.Add), and so does
-// the second, from which a run may have gone on, unless these are the last two.
+// Thinned returns a history of three checkpoints or more with fewer of them, two at least, for a server that takes no
+// log that long. Behind the first two it leaves out every other one. What stays reaches as far back, so that a database
+// that is put back to a backup still finds a common checkpoint. The one with the session id agreed stays (see
+// Trail.Add). So does the second, at which the run may have begun, unless only agreed can stay beside the first.
 func Thinned(history []Entry, agreed string) []Entry {
 	kept := history[:2:2]
 	for pair := range slices.Chunk(history[2:], 2) {

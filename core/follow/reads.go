@@ -8,10 +8,11 @@ import (
 	"couchrelay/core/replication"
 )
 
-// A request for documents may fail for one of them: the server cannot read its body, or something on the way refuses
-// what is in it. That must not keep the others from being followed, so such a request is repeated in parts, each time
-// after the server has answered one about no documents: else it is the server. A document that fails alone is passed
-// over. It counts as unknown, not as deleted, so its job stays, and a later run looks at it again (see leftOut).
+// A request for documents may fail for one of them: the server cannot read its body, or a proxy refuses what is in it.
+// One such document must not keep the others from being followed, so the request is repeated in parts. Before each part
+// the server must answer a request about no documents; if it does not, the failure is the server's, and the run fails.
+// A document that fails alone is passed over. It counts as unknown, not as deleted, so its job stays, and a later run
+// looks at it again (see leftOut).
 
 // maxUnread bounds the documents of the feed that are passed over in a row: more are the server's trouble, and the run
 // fails. The next one begins behind them, so that many documents on one damaged part of a disk do not keep back those

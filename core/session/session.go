@@ -142,7 +142,7 @@ func (m *Machine) Asked(now instant.Time, a Answer) Result {
 		return Unauthorized
 	case a.Status == 403 && a.Worded:
 		return Forbidden
-	case a.Status == 403: // a proxy before the server lets nobody ask for a session
+	case a.Status == 403: // a proxy in front of the server refuses all requests for sessions
 		m.skip(Cookie)
 		return Done
 	}
