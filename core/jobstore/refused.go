@@ -86,7 +86,7 @@ type Refusal struct {
 	First    instant.Time `json:"first"`
 	Last     instant.Time `json:"last"`
 	Attempts int          `json:"attempts"`         // how often the target refused it, at least 1
-	Demand   instant.Time `json:"demand,omitempty"` // retryAsked at the last attempt; 0 if nobody had asked
+	Demand   instant.Time `json:"demand,omitempty"` // as in replication.Finding, of the last attempt
 	Failed   bool         `json:"failed,omitempty"` // it could not be copied; see replication.Finding
 	Refused  bool         `json:"refused,omitempty"`
 }
@@ -149,7 +149,7 @@ func (h Owned) list(rec *Record, findings []replication.Finding) error {
 		}
 	}
 	h.tx.Prefetch(keys, nil)
-	demand, err := h.s.Keys.retryAsked(h.tx, h.jobID)
+	asked, err := h.s.Keys.retryAsked(h.tx, h.jobID)
 	if err != nil {
 		return err
 	}
@@ -181,10 +181,15 @@ func (h Owned) list(rec *Record, findings []replication.Finding) error {
 			}
 			row.Status, row.Error, row.Reason, row.Failed = f.Status, f.Error, f.Reason, f.Failed
 			row.Last, row.Attempts = h.now, row.Attempts+1
-			row.Demand = demand
+			if old == nil || row.Demand != asked { // else it was tried since that, if not by this attempt
+				row.Demand = f.Demand
+			}
 			row.Refused = f.Refused
 			h.tx.Set(key, row.encode())
 		}
+	}
+	if rec.Refused.Listed == 0 { // a demand is of what was listed then; a run that begins with no list knows of none
+		h.tx.Clear(h.s.Keys.Retry.Pack(h.jobID))
 	}
 	return nil
 }
@@ -211,8 +216,8 @@ func (r *Refusal) encode() []byte {
 
 // Refused reads a page of the list for the run of the job. A row tells its age by the clocks of the nodes that
 // wrote it and that reads it: if these differ, the next attempt comes earlier or later. Whether a document was tried
-// since an operator's last demand does not depend on clocks: its row names the last demand before the attempt. A row
-// that an earlier release wrote names none, so its document is tried once more if there was any demand.
+// since an operator's last demand does not depend on clocks: its row names the last demand that the run knew of before
+// the attempt. A row that an earlier release wrote may name none, and its document is tried once more then.
 func (h Owned) Refused(afterDoc, afterRev string, limit int) (page replication.RefusedPage, err error) {
 	if err := h.held(); err != nil {
 		return page, err
@@ -228,10 +233,10 @@ func (h Owned) Refused(afterDoc, afterRev string, limit int) (page replication.R
 	for _, r := range list {
 		page.Docs = append(page.Docs, replication.Listed{
 			ID: r.DocID, Rev: r.Rev, Attempts: r.Attempts, Age: h.now.Sub(r.Last),
-			Asked: r.Demand != asked, Failed: r.Failed, Refused: r.Refused,
+			Asked: asked != 0 && r.Demand != asked, Failed: r.Failed, Refused: r.Refused,
 		})
 	}
-	page.More = len(list) == limit
+	page.More, page.Demand = len(list) == limit, asked
 	return page, nil
 }
 

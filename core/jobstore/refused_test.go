@@ -327,7 +327,7 @@ func TestRetryRefused(t *testing.T) {
 		t.Errorf("asked are %v, and the jobs became %v", asked, held)
 	}
 	b.now = b.now.Add(time.Second)
-	failed := refusalOf("b", false)
+	failed := b.since(w, "b")
 	failed.Failed, failed.Status = true, 500
 	b.list(w, 2, failed)
 	page := get(b, func(tx kv.Tx) (replication.RefusedPage, error) {
@@ -426,11 +426,11 @@ func TestRetryByAnotherClock(t *testing.T) {
 			if got := asked(); !slices.Equal(got, []bool{true, true}) {
 				t.Errorf("of both documents it is asked to try %v", got)
 			}
-			b.list(w, 2+by, refusalOf("a", false))
+			b.list(w, 2+by, b.since(w, "a"))
 			if got := asked(); !slices.Equal(got, []bool{false, true}) {
 				t.Errorf("after an attempt with the first one it is asked to try %v", got)
 			}
-			b.list(w, 4+by, refusalOf("b", false))
+			b.list(w, 4+by, b.since(w, "b"))
 			b.now = b.now.Add(-ahead)
 		}
 		b.do(func(tx kv.Tx) error { // as an earlier release writes it
@@ -455,6 +455,32 @@ func TestWhatIsListed(t *testing.T) {
 		want := replication.Listed{ID: "a", Rev: "1-a", Attempts: 1, Failed: f.Failed, Refused: f.Refused}
 		if got := b.page(w); len(got) != 1 || got[0] != want {
 			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+}
+
+// since is a refusal of a document by a run that knows of the last demand.
+func (b *bench) since(w Work, id string) replication.Finding {
+	f := refusalOf(id, false)
+	f.Demand = get(b, func(tx kv.Tx) (replication.RefusedPage, error) {
+		return b.s.Owned(tx, w.JobID, w.Lock, b.now).Refused("", "", 1)
+	}).Demand
+	return f
+}
+
+// TestRefusedBeforeDemand: what the target refused before somebody asked to try all again is tried again, though it is
+// listed afterwards only.
+func TestRefusedBeforeDemand(t *testing.T) {
+	b := newBench(t)
+	b.put("r", refusing, admin)
+	w := b.accept()
+	b.list(w, 1, refusalOf("a", false))
+	before := b.since(w, "b")
+	b.retry(w.JobID)
+	b.list(w, 2, before)
+	for _, d := range b.page(w) {
+		if !d.Asked {
+			t.Errorf("%s is not to be tried", d.ID)
 		}
 	}
 }

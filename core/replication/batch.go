@@ -92,6 +92,7 @@ type batch struct {
 	// retries is set for copies of revisions that the target refused before. Such a batch is in no order, and
 	// no checkpoint depends on it.
 	retries bool
+	demand  instant.Time // the last one to try refused documents that was known when the work on the batch began
 }
 
 // queueBatch makes a batch of rows that ends at last. Rows of one document, which has been changed while the
@@ -127,11 +128,11 @@ func (p *pipeline) startBatches() {
 		if b.stage == done {
 			continue
 		}
-		if busy++; busy > p.window.size() && b.stage == queued {
+		if busy++; (busy > p.window.size() || !p.refused.informed) && b.stage == queued {
 			break
 		}
 		if b.stage == queued {
-			b.began = p.now
+			b.began, b.demand = p.now, p.refused.demand
 			p.diff(b)
 		}
 		if b.stage == moving {

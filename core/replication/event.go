@@ -3,6 +3,7 @@ package replication
 import (
 	"fmt"
 
+	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 )
 
@@ -31,10 +32,12 @@ type (
 	// Stored answers Refused.
 	Stored struct{}
 	// RefusedPage answers ReadRefused: the first revisions in the list that come after the one that was
-	// named, ordered by document. More says that others may follow.
+	// named, ordered by document. More says that others may follow. Demand names the last order of an operator to try
+	// all that is listed.
 	RefusedPage struct {
-		Docs []Listed
-		More bool
+		Docs   []Listed
+		More   bool
+		Demand instant.Time `eventlog:"omitzero"`
 	}
 	// TryRefused says that an operator wants the listed revisions tried at once.
 	TryRefused struct{}

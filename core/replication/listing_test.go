@@ -18,7 +18,9 @@ type listing struct {
 	list  map[peerRev]*entry
 	asks  []Effect // Refused and ReadRefused that wait for their answers
 	asked bool     // an operator wants all tried at once
-	deaf  bool     // the store answers nothing
+	// demand is the last order of an operator to try all.
+	demand instant.Time
+	deaf   bool // the store answers nothing
 	// changes is how often the list has changed.
 	changes int64
 	// others counts rows of the list that no run is shown.
@@ -44,7 +46,7 @@ func (w *world) answerAsk() {
 		}
 		w.step(Stored{})
 	case ReadRefused:
-		var page RefusedPage
+		page := RefusedPage{Demand: w.demand}
 		for _, at := range slices.SortedFunc(maps.Keys(w.list), compareRevs) {
 			if compareRevs(at, peerRev{e.ID, e.Rev}) <= 0 {
 				continue
@@ -54,7 +56,8 @@ func (w *world) answerAsk() {
 			}
 			row := w.list[at]
 			age := w.now.Sub(row.last)
-			listed := Listed{ID: at.id, Rev: at.rev, Attempts: row.attempts, Age: age, Asked: w.asked}
+			listed := Listed{ID: at.id, Rev: at.rev, Attempts: row.attempts, Age: age}
+			listed.Asked = w.asked || row.Demand != w.demand
 			listed.Failed, listed.Refused = row.Failed, row.Refused
 			page.Docs = append(page.Docs, listed)
 		}

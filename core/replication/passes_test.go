@@ -41,3 +41,71 @@ func TestPassesInVain(t *testing.T) {
 		t.Errorf("listed are still %v", w.list)
 	}
 }
+
+// TestRefusedBeforeDemand: an operator corrects the target for some documents and asks to try all, while the run hears
+// what the target has refused before, and has the store list it. Under skip, too, all of that is tried, once.
+func TestRefusedBeforeDemand(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Continuous, w.plan.BatchSize = true, 300
+	w.fill(300)
+	for i := range 250 {
+		w.refuses[fmt.Sprint("doc", i)] = true
+	}
+	w.deaf = true
+	w.begin()
+	w.until(time.Second)
+	for i := range 150 {
+		delete(w.refuses, fmt.Sprint("doc", 100+i))
+	}
+	w.deaf, w.demand = false, 1
+	w.step(TryRefused{})
+	w.until(time.Minute)
+	w.refuses["later"] = true
+	w.dbs[peer.Source].write("later", "1-a")
+	w.until(time.Hour)
+	for at, row := range w.list {
+		if once := at.id == "later"; once != (row.attempts == 1) || row.attempts > 2 {
+			t.Errorf("%s was tried %d times", at.id, row.attempts)
+		}
+	}
+	if len(w.list) != 101 {
+		t.Errorf("%d are still listed", len(w.list))
+	}
+}
+
+// TestRefusedDuringDemand: what is refused in a batch that was begun before an operator asked to try all is listed as
+// of before.
+func TestRefusedDuringDemand(t *testing.T) {
+	r := New(Plan{})
+	f := &r.refused
+	f.begin()
+	f.demand = 1
+	if f.list(&batch{}, Finding{}); f.queue[0].Demand != 0 {
+		t.Errorf("listed as of demand %d", f.queue[0].Demand)
+	}
+}
+
+// TestDemandIsKnown: a run whose job has a list begins no batch before it knows of the last order to try all. What it
+// lists has been tried since, and is not tried again for that order.
+func TestDemandIsKnown(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Continuous, w.plan.Listed, w.demand, w.deaf = true, 1, 7, true
+	w.list = map[peerRev]*entry{{"old", "1-a"}: {Finding: Finding{Demand: 7}, attempts: 1}}
+	w.fill(3)
+	w.refuses["doc1"], w.refuses["old"] = true, true
+	w.begin()
+	w.until(time.Minute)
+	if w.dbs[peer.Target].has("doc0", "1-a") {
+		t.Error("a batch was begun before the list was read")
+	}
+	w.deaf = false
+	w.until(time.Hour)
+	for at, row := range w.list {
+		if row.attempts != 1 {
+			t.Errorf("%s was tried %d times", at.id, row.attempts)
+		}
+	}
+	if len(w.list) != 2 || !w.dbs[peer.Target].has("doc0", "1-a") {
+		t.Errorf("listed are %v", w.list)
+	}
+}

@@ -43,6 +43,8 @@ type Finding struct {
 	Failed bool
 	// Refused says of a revision that Failed that the target has refused it.
 	Refused bool `eventlog:"omitzero"`
+	// Demand is the last one that the run knew of when it began with the revision (see RefusedPage).
+	Demand instant.Time `eventlog:"omitzero"`
 }
 
 // Listed is a revision in the list of refused documents.
@@ -106,6 +108,11 @@ type standing struct {
 	keeps, unfinished bool
 	version           checkpoint.List // of the list in the store
 	gone              instant.Time    // when the run learned first that the source lacks what stays listed; 0 before
+	// demand is the last order of an operator to try all that is listed, as the last page told; 0 if there is none.
+	// Until informed, the run does not know it, and begins no batch: each revision is listed with the demand before
+	// its attempt.
+	demand   instant.Time
+	informed bool
 }
 
 // peerRev names a revision of a document.
@@ -120,7 +127,7 @@ type filed struct {
 func (f *refusals) begin() {
 	f.docs, f.next, f.rng = map[uint64]bool{}, instant.Never, prng.Fork(f.plan.Seed, "refused")
 	f.version = f.plan.List
-	f.listed = f.plan.Listed
+	f.listed, f.informed = f.plan.Listed, f.plan.Listed == 0
 	if f.plan.Listed > 0 {
 		f.next, f.unfinished = f.now, f.sides[peer.Target].log.Unfinished
 	}
@@ -141,7 +148,7 @@ func (f *refusals) list(b *batch, v Finding) {
 		}
 		return
 	}
-	v.Error, v.Reason = clip(v.Error), clip(v.Reason)
+	v.Error, v.Reason, v.Demand = clip(v.Error), clip(v.Reason), b.demand
 	b.unstored++
 	if !b.retries {
 		if f.hasRoom(v.ID, v.Rev) {
@@ -246,6 +253,10 @@ func (f *refusals) onStored() {
 		if w.batch != nil {
 			w.batch.unstored--
 		}
+		if !w.Over && w.Demand != f.demand {
+			// Reached: what was refused before an operator's demand is listed after the pass for that
+			f.passBy(0)
+		}
 		if !w.Over && f.outlives(w.Failed, w.Refused) && len(w.ID)+len(w.Rev) <= MaxListedName {
 			f.keeps, f.unfinished = true, true // not before: a run that stops would leave a log that relies on no row
 		}
@@ -320,6 +331,7 @@ func (f *refusals) onPage(page RefusedPage) {
 		return
 	}
 	f.page, f.over, f.tried = page, nil, map[peerRev]int{}
+	f.demand, f.informed = page.Demand, true
 	if len(page.Docs) == 0 {
 		f.endPass()
 		return
@@ -384,7 +396,7 @@ func (f *refusals) compared(missing []peer.DocMissing) {
 			lacks[peerRev{d.ID, rev}] = true
 		}
 	}
-	b := &batch{stage: moving, retries: true}
+	b := &batch{stage: moving, retries: true, demand: f.demand}
 	for _, d := range f.page.Docs {
 		if !lacks[peerRev{d.ID, d.Rev}] {
 			// Reached: a refused document has got through

@@ -29,7 +29,8 @@ func TestWords(t *testing.T) {
 		"progress read 1 written 2 failed 3 through 5": Progress{Info: info},
 		"gives way":                      GivesWay{},
 		"read 9 refused after \"d\" 1-a": ReadRefused{ID: "d", Rev: "1-a", Limit: 9},
-		"refused [{Refusal:{ID:d Rev: Status:0 Error: Reason:} Over:true Failed:false Refused:false}]": Refused{
+		"refused [{Refusal:{ID:d Rev: Status:0 Error: Reason:} Over:true Failed:false Refused:false " +
+			"Demand:1970-01-01T00:00:00.000000Z}]": Refused{
 			Findings: []Finding{{Refusal: peer.Refusal{ID: "d"}, Over: true}},
 		},
 		"end completed":               End{Cause: Completed, Trouble: oops},

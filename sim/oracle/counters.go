@@ -41,6 +41,7 @@ type counts struct {
 	absent           int                 // of them, in a row, those by which it lacks most; see lacks
 	lacked           map[string]bool     // "ID REV" that the target lacked when it was asked
 	listed           []*peer.DocRevs     // the first documents of questions about the list of refused ones
+	page             *replication.Listed // the first of the page that was asked about last
 	triable          []string            // documents in these questions, which may be tried again, alone
 }
 
@@ -73,13 +74,14 @@ func (cn *counters) called(c call) {
 	}
 }
 
-// noteList notes a question about the list of refused documents. Each document of it may be the first one of a part, if
-// the target cannot read the whole.
+// noteList notes a question about the list of refused documents: the first that a page of it brings about. More are
+// those of batches that waited for the page. Each document of it may be the first one of a part, if the target cannot
+// read the whole.
 func (r *run) noteList(f world.RunCalls) {
-	if _, listed := f.By.(replication.RefusedPage); !listed {
-		return
-	}
-	if op, is := f.Op.(peer.DiffRevs); is {
+	page, _ := f.By.(replication.RefusedPage)
+	op, is := f.Op.(peer.DiffRevs)
+	if is && len(page.Docs) > 0 && r.counts.page != &page.Docs[0] {
+		r.counts.page = &page.Docs[0]
 		for i := range op.Docs {
 			r.counts.listed = append(r.counts.listed, &op.Docs[i])
 			r.counts.triable = append(r.counts.triable, op.Docs[i].ID)

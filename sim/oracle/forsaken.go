@@ -136,7 +136,7 @@ func (f *forsaken) lost(id string, rep *spec.Replication, met []*run) (peers.Rev
 	again := func(name peers.Revision) func(*run) bool {
 		return func(r *run) bool {
 			failed := f.failed[r][name] && !f.out[r.Base()][name]
-			return failed || rep.OnRefusal == spec.RetryRefused && r.verdicts.refused[name]
+			return failed || rep.OnRefusal == spec.RetryRefused && r.verdicts.refused[name] > 0
 		}
 	}
 	for _, offer := range source.OffersAfter(beginsAt(rep, source), rep.Filter, rep.WinningRevsOnly) {

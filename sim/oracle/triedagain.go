@@ -24,9 +24,15 @@ type triedAgain struct {
 type trials struct {
 	base   string
 	runs   []*run
-	asks   instant.Time                  // when a user asked last to try what is listed, whatever came of it
-	asked  map[peers.Revision]refusedRow // what was listed when a user asked last
-	wanted map[peers.Revision]refusedRow // likewise, when a user asked who was told that it is done
+	asks   instant.Time // when a user asked last to try what is listed, whatever came of it
+	asked  demand       // of the last one
+	wanted demand       // of the last one whose user was told that it is done
+}
+
+// demand is what is to be tried since a user asked for it.
+type demand struct {
+	listed map[peers.Revision]refusedRow // then
+	heard  map[peers.Revision]int        // how often runs of the job had been told until then that it is refused
 }
 
 var triedAgainSubject = subject{
@@ -40,7 +46,8 @@ var triedAgainSubject = subject{
 		{"L13", "Once all trouble is over, the list of a continuous job has no revision that could not be copied, " +
 			"or that a proxy refused as too large, and under on_refusal retry and fail none, and what it had is on " +
 			"the target."},
-		{"L12", "Once all trouble is over, what was listed when a user asked to try it has been tried since."},
+		{"L12", "Once all trouble is over, what was listed when a user asked to try it has been tried since, and " +
+			"what the target had refused by then, too."},
 	},
 	begin: func(c *chronicle) {
 		t := &triedAgain{chronicle: c, jobs: map[string]*trials{}}
@@ -72,6 +79,17 @@ func (t *triedAgain) of(id string) *trials {
 	return t.jobs[id]
 }
 
+// refusals returns how often runs of the job were told of each revision that the target refuses it.
+func (j *trials) refusals() map[peers.Revision]int {
+	n := map[peers.Revision]int{}
+	for _, r := range j.runs {
+		for name, often := range r.verdicts.refused {
+			n[name] += often
+		}
+	}
+	return n
+}
+
 // refused reports whether the target ever refused a revision to one of the runs.
 func (j *trials) refused() bool {
 	return slices.ContainsFunc(j.runs, func(r *run) bool { return len(r.verdicts.refused) > 0 })
@@ -101,7 +119,7 @@ func (t *triedAgain) follow(id string) {
 func (t *triedAgain) ordered(f world.Ordered) {
 	if f.Verb == world.Retry {
 		j := t.of(f.ID)
-		j.asks, j.asked = f.At, maps.Clone(t.lists[f.ID].rows)
+		j.asks, j.asked = f.At, demand{maps.Clone(t.lists[f.ID].rows), j.refusals()}
 	}
 }
 
@@ -155,14 +173,25 @@ func (t *triedAgain) lacks(s runStep) {
 	}
 }
 
+// unheard reports whether the last attempt that is listed may have begun before a user asked to try all: one that was
+// under way then is listed afterwards, and what the user asked for comes after it.
+func (j *trials) unheard(name peers.Revision, row refusedRow) bool {
+	before := j.asked.listed[name]
+	if row.First != before.First {
+		before.Attempts = 0
+	}
+	return j.asks > row.Last || j.asks > 0 && row.Attempts-before.Attempts <= 1
+}
+
 // checkAgain is S72a. Ages are by the clocks of nodes. A page of the list may be older than the last attempt of a
 // batch.
 func (t *triedAgain) checkAgain(r *run, op peer.CopyDoc) {
 	rep, rows := r.Replication(), t.lists[r.JobID()].rows
+	j := t.of(r.JobID())
 	for _, rev := range op.Revs {
 		name := peers.Revision{ID: op.ID, Rev: rev}
 		row, listed := rows[name]
-		if !listed || row.Last >= r.page || t.of(r.JobID()).asks > row.Last {
+		if !listed || row.Last >= r.page || j.unheard(name, row) {
 			continue
 		}
 		rests := t.w.Now().Sub(row.Last)
@@ -237,12 +266,17 @@ func (t *triedAgain) untried(id string) *Violation {
 		return nil
 	}
 	for name, row := range list.rows { // in any order: the world goes on whichever it is
-		was, wanted := j.wanted[name]
+		was, wanted := j.wanted.listed[name]
+		heard := j.wanted.heard[name]
 		again := row.First != was.First // it had got through, and was refused later
-		judged := wanted && rep.OnRefusal != spec.FailRefused && !t.w.ClocksWereSet()
-		if judged && !again && row.Attempts <= was.Attempts {
+		judges := rep.OnRefusal != spec.FailRefused && !t.w.ClocksWereSet()
+		if judges && wanted && !again && row.Attempts <= was.Attempts {
 			return missed("L12", "a user asked job %s to try %s, which was not tried after attempt %d",
 				id, name, was.Attempts)
+		}
+		if judges && !wanted && heard > 0 && heard == j.refusals()[name] && row.Attempts == 1 && !row.Failed {
+			return missed("L12", "a user asked job %s to try what %s refuses, and %s was not tried since, which it "+
+				"had refused, and was not listed yet", id, target, name)
 		}
 		// In an answer with others it does not show for which one a newer one stands, which is refused for good.
 		replaced := rep.OnRefusal == spec.SkipRefused && row.Status == 404 && !peers.Gives(source, name.ID, name.Rev)
@@ -263,7 +297,7 @@ func (t *triedAgain) lost(id string, rep *spec.Replication, source, target *peer
 	for _, offer := range source.OffersAfter(beginsAt(rep, source), rep.Filter, rep.WinningRevsOnly) {
 		for _, rev := range offer.Revs {
 			name := peers.Revision{ID: offer.ID, Rev: rev}
-			refused := func(r *run) bool { return r.Base() == t.jobs[id].base && r.verdicts.refused[name] }
+			refused := func(r *run) bool { return r.Base() == t.jobs[id].base && r.verdicts.refused[name] > 0 }
 			others := func(r *run) bool { return r.JobID() != id && refused(r) }
 			if !target.Has(offer.ID, rev) && slices.ContainsFunc(t.jobs[id].runs, refused) &&
 				!slices.ContainsFunc(t.ran, others) {

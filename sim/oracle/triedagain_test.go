@@ -43,7 +43,7 @@ func TestTriedAgain(t *testing.T) {
 			reads := []replication.Effect{replication.ReadRefused{}}
 			r.see(world.RunStepped{Run: run, Event: replication.Wake{}, Effects: reads})
 			op := asked("a")
-			r.see(world.RunCalls{Run: run, Op: op, By: replication.RefusedPage{}})
+			r.see(world.RunCalls{Run: run, Op: op, By: replication.RefusedPage{Docs: make([]replication.Listed, 1)}})
 			r.see(world.RunStepped{Run: run, Asked: op, Event: replication.Reply{Reply: peer.Reply{Result: lacks("a")}},
 				Effects: []replication.Effect{replication.Call{Op: copyOf("a")}}})
 		}
@@ -52,6 +52,14 @@ func TestTriedAgain(t *testing.T) {
 	asks := func(r *rig) {
 		r.pass(time.Second)
 		r.see(world.Ordered{Verb: world.Retry, ID: "job", At: r.now()})
+	}
+	// heard has the row tried so often since the request.
+	heard := func(times int) func(r *rig) {
+		return func(r *rig) {
+			asks(r)
+			r.pass(time.Second)
+			r.o.lists["job"] = row(1+times, r.now())
+		}
 	}
 	// identified has the job's first run tell its replication.
 	identified := func(r *rig) {
@@ -72,6 +80,8 @@ func TestTriedAgain(t *testing.T) {
 		{"after the longest pause", passes(spec.RetryRefused, 50, 5*time.Hour, nothing), ""},
 		{"under skip", passes(spec.SkipRefused, 1, time.Hour, nothing), "S72a"},
 		{"under skip, on request", passes(spec.SkipRefused, 1, time.Minute, asks), ""},
+		{"under skip, on request, after the one under way", passes(spec.SkipRefused, 1, time.Minute, heard(1)), ""},
+		{"under skip, on a request that was heard", passes(spec.SkipRefused, 1, time.Minute, heard(2)), "S72a"},
 	})
 }
 
@@ -111,6 +121,12 @@ func TestNotTriedAgain(t *testing.T) {
 	})
 }
 
+// asksFor has a user ask to try what a job lists.
+func asksFor(r *rig, id string) {
+	r.see(world.Ordered{Verb: world.Retry, ID: id, At: r.now()},
+		world.Obeyed{Verb: world.Retry, ID: id, Changed: true, Asked: r.now(), At: r.now()})
+}
+
 // TestHealed: L13 and L12.
 func TestHealed(t *testing.T) {
 	var edited bool               // the job is made anew by an edit that leaves its list
@@ -127,8 +143,7 @@ func TestHealed(t *testing.T) {
 				delete(list.rows, name)
 			}
 			if asked {
-				r.see(world.Ordered{Verb: world.Retry, ID: id, At: r.now()},
-					world.Obeyed{Verb: world.Retry, ID: id, Changed: true, Asked: r.now(), At: r.now()})
+				asksFor(r, id)
 			}
 			if edited {
 				r.o.shadows[id].came = r.now()
@@ -146,6 +161,27 @@ func TestHealed(t *testing.T) {
 				list.rows[name] = refusedRow{Attempts: 2, Failed: true, Status: 404}
 			}
 			refusedSince, gone, newer = 0, false, false
+			r.atRest()
+		}
+	}
+	// refuses has the target refuse a revision to a run, which is listed under skip once more has happened.
+	refuses := func(policy string, more func(r *rig, id string, again func())) func(*rig) {
+		return func(r *rig) {
+			r.edit(r.db("s1", "a1"), "a")
+			rev := r.db("s1", "a1").Latest("a").Rev.String()
+			members := map[string]any{"continuous": true, "on_refusal": policy}
+			id := r.request(members)
+			run := r.runOf(r.node(1), jobstore.Work{JobID: id, Lock: aLock, Record: r.o.shadows[id].record,
+				Replication: r.replication(members)})
+			run.Identify(r.o.shadows[id].record.BaseID + "+continuous")
+			refused := peer.Copied{Revs: []peer.CopiedRev{{Rev: rev, Refused: &peer.Refusal{Status: 413}}}}
+			again := func() { r.does(run, peer.CopyDoc{ID: "a", Revs: []string{rev}}, refused) }
+			again()
+			more(r, id, again)
+			if policy == "skip" {
+				row := refusedRow{Attempts: 1, First: r.now()}
+				r.o.lists[id] = refusedList{rows: map[peers.Revision]refusedRow{{ID: "a", Rev: rev}: row}}
+			}
 			r.atRest()
 		}
 	}
@@ -175,16 +211,16 @@ func TestHealed(t *testing.T) {
 			refusedSince = r.now().Add(time.Minute)
 			job("skip", true, true, true)(r)
 		}, ""},
-		{"refused, not listed and not there", func(r *rig) {
-			r.edit(r.db("s1", "a1"), "a")
-			rev := r.db("s1", "a1").Latest("a").Rev.String()
-			id := r.request(map[string]any{"continuous": true, "on_refusal": "retry"})
-			run := r.runOf(r.node(1), jobstore.Work{JobID: id, Lock: aLock, Record: r.o.shadows[id].record,
-				Replication: r.replication(map[string]any{"continuous": true, "on_refusal": "retry"})})
-			run.Identify(r.o.shadows[id].record.BaseID + "+continuous")
-			got := peer.Copied{Revs: []peer.CopiedRev{{Rev: rev, Refused: &peer.Refusal{Status: 413}}}}
-			r.does(run, peer.CopyDoc{ID: "a", Revs: []string{rev}}, got)
-			r.atRest()
-		}, "L13"},
+		{"refused, not listed and not there", refuses("retry", func(*rig, string, func()) {}), "L13"},
+		{"refused, asked for, listed and not tried", refuses("skip", func(r *rig, id string, _ func()) {
+			asksFor(r, id)
+		}), "L12"},
+		{"refused, asked for, listed and tried", refuses("skip", func(r *rig, id string, again func()) {
+			asksFor(r, id)
+			again()
+		}), ""},
+		{"refused, and asked for before", refuses("skip", func(r *rig, id string, again func()) {
+			again()
+		}), ""},
 	})
 }

@@ -63,7 +63,7 @@ var verdictSubject = subject{
 // verdicts are what the target of a run said about revisions, as far as the run has heard. Only onRefusal changes
 // them.
 type verdicts struct {
-	refused map[peers.Revision]bool // for good
+	refused map[peers.Revision]int  // for good, so often
 	took    map[peers.Revision]bool // when they were sent alone, and has not refused since
 	wrote   map[peers.Revision]bool // the same, and may have refused since
 	doubted map[peers.Revision]bool // refused over credentials
@@ -143,7 +143,8 @@ var tooLarge peers.Revision
 // hear notes an answer that a run is told, and returns what the target refused for good in it.
 func (v *verdicts) hear(id uint64, op peer.Op, got peer.Reply) (refused []peers.Revision) {
 	if v.refused == nil {
-		v.refused, v.took, v.wrote = map[peers.Revision]bool{}, map[peers.Revision]bool{}, map[peers.Revision]bool{}
+		v.refused = map[peers.Revision]int{}
+		v.took, v.wrote = map[peers.Revision]bool{}, map[peers.Revision]bool{}
 		v.doubted, v.sure = map[peers.Revision]bool{}, map[again]bool{}
 		v.newer, v.unread = map[peers.Revision]bool{}, map[string]bool{}
 	}
@@ -180,7 +181,7 @@ func (v *verdicts) hear(id uint64, op peer.Op, got peer.Reply) (refused []peers.
 		}
 	}
 	for _, name := range refused {
-		v.refused[name] = true
+		v.refused[name]++
 		delete(v.took, name)
 		v.newer[name] = v.newer[name] || v.wrote[name]
 	}
@@ -360,7 +361,7 @@ func (o *onRefusal) checkList(jobID string, s *shadow, r *run) {
 		for _, rev := range offer.Revs {
 			name := peers.Revision{ID: offer.ID, Rev: rev}
 			_, is := rows[name]
-			if !is && r.verdicts.refused[name] && !target.Has(name.ID, name.Rev) {
+			if !is && r.verdicts.refused[name] > 0 && !target.Has(name.ID, name.Rev) {
 				o.Fail("S71a", "%s is done, and %s, which %s refused, is not listed", r, name, target)
 			}
 		}
