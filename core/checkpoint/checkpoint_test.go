@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -280,6 +281,38 @@ func TestTrail(t *testing.T) {
 		if back, again := 1000-n, n-common; common > n || again > 2*back+2 {
 			t.Errorf("restored %d checkpoints back, the next common one is %d before that", back, again)
 		}
+	}
+}
+
+// TestTrailOfShortLogs: where a server takes no more than 16 checkpoints, the log of a run that writes many still
+// reaches as far back as the first one did, and is seldom too long.
+func TestTrailOfShortLogs(t *testing.T) {
+	var base []Entry
+	for n := range MaxHistory {
+		base = append(base, entry(fmt.Sprint("old", n), fmt.Sprint(MaxHistory-n)))
+	}
+	trail, refused := NewTrail(base), 0
+	for n := 1; n <= 1000; n++ {
+		all := trail.Add(entry(fmt.Sprint("s", n), fmt.Sprint(100+n)), fmt.Sprint("s", n-1))
+		for ; len(all) > 16; refused++ {
+			all = Thinned(all, fmt.Sprint("s", n-1))
+			trail.Keep(all)
+		}
+		for age := 1; 4*age < n; age *= 2 {
+			within := func(e Entry) bool {
+				k, err := strconv.Atoi(strings.TrimPrefix(e.SessionID, "s"))
+				return err == nil && n-4*age <= k && k <= n-age
+			}
+			if !slices.ContainsFunc(all, within) {
+				t.Fatalf("after %d it has none that is %d to %d back: %v", n, age, 4*age, all)
+			}
+		}
+		if oldest := all[len(all)-1].SessionID; oldest != "old49" && oldest != "old48" {
+			t.Fatalf("after %d the oldest is %s", n, oldest)
+		}
+	}
+	if refused > 10 {
+		t.Errorf("the log was too long %d times", refused)
 	}
 }
 

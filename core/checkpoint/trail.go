@@ -54,16 +54,29 @@ func (t *Trail) stays(k int64) bool {
 	return age == 1 || age <= 2*(k&-k)
 }
 
+// Keep has later logs go on from what was kept of a history. The run's own checkpoints keep their numbers, so that
+// these logs, too, have the fewer the older they are.
+func (t *Trail) Keep(kept []Entry) {
+	var own []Entry
+	var numbers []int64
+	for i, e := range t.own {
+		if slices.Contains(kept, e) {
+			own, numbers = append(own, e), append(numbers, t.numbers[i])
+		}
+	}
+	t.own, t.numbers, t.base = own, numbers, kept[len(own):]
+}
+
 // Thinned returns a history of three checkpoints or more with fewer of them, two at least, for a server that takes no
-// log that long. Behind the first two it leaves out every other one. What stays reaches as far back, so that a database
-// that is put back to a backup still finds a common checkpoint. The one with the session id agreed stays (see
-// Trail.Add). So does the second, at which the run may have begun, unless only agreed can stay beside the first.
+// log that long. Behind the first two it leaves out the newer one of each two. What stays reaches as far back, so that
+// a database that is put back to a backup still finds a common checkpoint. The one with the session id agreed stays
+// (see Trail.Add). So does the second, at which the run may have begun, unless only agreed can stay beside the first.
 func Thinned(history []Entry, agreed string) []Entry {
 	kept := history[:2:2]
 	for pair := range slices.Chunk(history[2:], 2) {
-		e := pair[0]
-		if len(pair) == 2 && pair[1].SessionID == agreed {
-			e = pair[1]
+		e := pair[len(pair)-1]
+		if pair[0].SessionID == agreed {
+			e = pair[0]
 		}
 		kept = append(kept, e)
 	}

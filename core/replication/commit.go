@@ -270,8 +270,8 @@ func (k *committer) shorten() bool {
 	if len(k.log.History) <= 2 {
 		return false
 	}
-	kept := checkpoint.Thinned(k.log.History, k.sides[peer.Source].log.SessionID)
-	k.log.History, k.trail = kept, checkpoint.NewTrail(kept)
+	k.log.History = checkpoint.Thinned(k.log.History, k.sides[peer.Source].log.SessionID)
+	k.trail.Keep(k.log.History)
 	return true
 }
 

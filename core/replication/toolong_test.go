@@ -86,6 +86,7 @@ func TestShortLog(t *testing.T) {
 			for i := range n {
 				k.log.History = append(k.log.History, checkpoint.Entry{SessionID: fmt.Sprint(i)})
 			}
+			k.trail = checkpoint.NewTrail(k.log.History)
 			for before := k.log.History; k.shorten(); before = k.log.History {
 				h := k.log.History
 				stays := func(e checkpoint.Entry) bool { return slices.Contains(h, e) }
