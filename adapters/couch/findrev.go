@@ -15,10 +15,16 @@ import (
 // was.
 func (p *Pair) findRev(ctx context.Context, op peer.FindRev) (peer.RevFound, *peer.Failure) {
 	found, f := p.hasLeaves(ctx, op)
-	if f != nil && (f.Kind == peer.Broken || f.Status >= http.StatusInternalServerError) {
-		// The source may be unable to read the document, and know all the same that it has the revisions.
-		if known, failed := p.hasRevs(ctx, op); failed == nil && known.Found {
-			found, f = known, nil
+	if f != nil {
+		// The source may be unable to read the document, and know all the same that it has the revisions. A firewall
+		// may refuse what is in the document.
+		refused := f.Status == http.StatusBadRequest || f.Status == http.StatusForbidden && f.Error == ""
+		unread := f.Kind == peer.Broken || f.Kind == peer.Malformed || f.Status >= http.StatusInternalServerError
+		if refused || unread {
+			known, failed := p.hasRevs(ctx, op)
+			if failed == nil && (known.Found || refused) {
+				found, f = known, nil
+			}
 		}
 	}
 	if n, numbered := op.At.Number(); f == nil && found.Found && numbered {

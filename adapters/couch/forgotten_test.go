@@ -73,6 +73,7 @@ func TestFindRevThatCannotBeRead(t *testing.T) {
 	for _, unread := range []http.HandlerFunc{
 		says(500, `{"error":"error","reason":"eacces"}`),
 		raw("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n[{\"ok\":{"),
+		says(200, `[{"ok":{"_id":?}}]`), says(200, `{"_id":"a"}`),
 	} {
 		for _, c := range []struct {
 			status int
@@ -92,6 +93,31 @@ func TestFindRevThatCannotBeRead(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestFindRevRefused: a firewall refuses what is in a document. Whether the source has the revisions is asked without.
+func TestFindRevRefused(t *testing.T) {
+	for _, c := range []struct {
+		word, answer string
+		status       int
+		found, fails bool
+	}{
+		{``, `{}`, 200, true, false}, {``, `{"a":{"missing":["1-x"]}}`, 200, false, false},
+		{``, `{}`, 403, false, true}, {`{"error":"forbidden"}`, `{}`, 200, false, true},
+	} {
+		inRig(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				says(c.status, c.answer)(w, r)
+				return
+			}
+			says(403, c.word)(w, r)
+		}, nil, func(r *rig) {
+			reply := r.do(peer.FindRev{ID: "a", Revs: []string{"1-x"}})
+			if has, _ := reply.Result.(peer.RevFound); has.Found != c.found || (reply.Failure != nil) != c.fails {
+				t.Errorf("%+v: found %t, and failed with %v", c, has.Found, reply.Failure)
+			}
+		})
 	}
 }
 
