@@ -154,21 +154,44 @@ func (k *committer) goOnAlone() {
 }
 
 // readNewest reads the newest change of a read-only source, and calls then if the source is as it was at the checkpoint
-// before. In that order: a source that is put back in between lacks either that change, or what it had before.
+// before. In that order: a source that is put back in between lacks either that change, or what it had before. A change
+// for which the source cannot be asked is not named: it may be of a document that the source cannot read, or does not
+// show, and the next runs would look for it in vain.
 func (k *committer) readNewest(then func()) {
 	k.insist(peer.ReadNewest{}, func(reply peer.Reply) {
 		if f := reply.Failure; f != nil && !refusesForGood(f) {
 			k.fail(trouble(peer.ReadNewest{}, f))
 			return
 		}
-		if newest, is := reply.Result.(peer.NewestChange); is && newest.Doc.ID != "" {
-			k.lone.writingNewest = peer.MarkOf(newest.Doc.ID, newest.Doc.Revs[0], newest.Doc.Revs[1:])
+		switch newest := newestOf(reply); newest {
+		case k.lone.writing.Mark, peer.Mark{}: // one of them is enough
+			k.keepsLast(then)
+		case k.lone.committedNewest: // keepsLast looks for it
+			k.lone.writingNewest = newest
+			k.keepsLast(then)
+		default:
+			op := newest.Find()
+			k.insist(op, func(reply peer.Reply) {
+				switch found, f := has(reply); {
+				case f != nil && !ofBulk(f):
+					k.fail(trouble(op, f))
+					return
+				case found:
+					k.lone.writingNewest = newest
+				}
+				k.keepsLast(then)
+			})
 		}
-		if k.lone.writingNewest == k.lone.writing.Mark {
-			k.lone.writingNewest = peer.Mark{} // one of them is enough
-		}
-		k.keepsLast(then)
 	})
+}
+
+// newestOf is the newest change that a source has told, if it did.
+func newestOf(reply peer.Reply) peer.Mark {
+	newest, _ := reply.Result.(peer.NewestChange)
+	if newest.Doc.ID == "" {
+		return peer.Mark{}
+	}
+	return peer.MarkOf(newest.Doc.ID, newest.Doc.Revs[0], newest.Doc.Revs[1:])
 }
 
 // keepsLast calls then if a read-only source still has the last change of the checkpoint before, and the newest one of

@@ -161,6 +161,31 @@ func TestNewestCannotBeRead(t *testing.T) {
 	}
 }
 
+// TestNewestIsHidden: a source whose newest change cannot be asked for is not known by it, so that no run ends, and
+// none begins anew, for a document that the source does not show, or cannot read.
+func TestNewestIsHidden(t *testing.T) {
+	broken, throttled := status(500), status(429)
+	for _, c := range []struct {
+		answer peer.Reply
+		end    Cause
+		word   string
+	}{
+		{peer.Reply{Result: peer.RevFound{}}, Completed, ""},
+		{peer.Reply{Failure: &broken}, Completed, ""},
+		{peer.Reply{Failure: &throttled}, Crashed, "max_backoff"},
+	} {
+		w, _ := midway(t, func(w *world) {
+			w.reply = func(asked Call) *peer.Reply {
+				if strings.HasPrefix(asked.Op.String(), `find "doc0"`) {
+					return &c.answer
+				}
+				return nil
+			}
+		})
+		w.wantEnd(c.end, c.word)
+	}
+}
+
 // TestNewestIsOfItsCheckpoint: of a source that has told its newest change, and tells none at the next checkpoint, that
 // one has none.
 func TestNewestIsOfItsCheckpoint(t *testing.T) {

@@ -19,13 +19,14 @@ type saving struct {
 	// newest is the newest change of a source that stores no logs, as it told; nil if it was not asked since the run
 	// began the checkpoint before. kept is by question of last whether the source had that change since then; of a run
 	// without last, whether it had some change.
-	newest   *peer.DocRevs
+	newest *peer.DocRevs
+	// shown is how often the source has answered that it has this change.
+	shown    int
 	kept     [2]bool
 	noCommit bool     // the source refuses to be asked to make its writes durable
 	items    []string // entries of histories that the run found or wrote
 	used     map[string]bool
-	text     string // of the log that was read last
-	log      log    // the same, read
+	lastRead
 
 	// What tells the run that it cannot go on: the filter function is another one, a database is, a log is of
 	// another run, or a source that is read only lacks what it had.
@@ -34,6 +35,12 @@ type saving struct {
 	// behind is whether the last log that the run looked at lacked another run's that it had seen there, and had its
 	// own or is on a source that stores none: it may go on, or take the database for one that was put back.
 	behind bool
+}
+
+// lastRead is the log that was read last.
+type lastRead struct {
+	text string
+	log  log
 }
 
 // point is a checkpoint.
@@ -99,7 +106,7 @@ func (r saver) saves(f *flight) error {
 		switch last := r.save.last; {
 		case !r.start.alone:
 			return breach(Covering, "it asks to %s, and its source stores logs", op)
-		case last != nil && !equal(op, last.last()) && !equal(op, last.newest()):
+		case last != nil && !equal(op, last.last()) && !equal(op, last.newest()) && !r.save.tells(op):
 			return breach(Covering, "it asks to %s, and knows its source by %q and %q", op, last.ID, last.NewestID)
 		}
 		r.took(looksAtSource)
@@ -252,7 +259,7 @@ func (r saver) covers(put *log) error {
 	}
 	s.point = point{session: put.session(), seq: seq, at: at}
 	s.used[put.session()], s.durable, s.looked, s.looks = true, [2]int{}, 0, [2]bool{}
-	s.newest, s.kept = nil, [2]bool{}
+	s.newest, s.shown, s.kept = nil, 0, [2]bool{}
 	return nil
 }
 
@@ -279,20 +286,22 @@ func (r saver) hasKept(put *log) error {
 	if put.lone == nil {
 		return nil
 	}
-	known := 1
+	if s.newest == nil {
+		return breach(Covering, "it writes that its source is known by changes alone, and has not read the newest")
+	}
+	want, last := s.asks(), put.lone.last()
+	is, known := want.ID == last.ID && slices.Equal(want.Revs, last.Revs), 1
 	if s.last != nil {
 		known = len(s.last.asks())
+	} else if is && s.shown > 0 || s.shown > 1 { // the first change that the run passed is the newest
+		known = 0
 	}
 	if slices.Contains(s.kept[:known], false) {
 		return breach(Covering, "it writes that its source is known by changes alone, and has not looked for those "+
 			"before: %v", s.kept[:known])
 	}
-	if s.newest == nil {
-		return breach(Covering, "it writes that its source is known by changes alone, and has not read the newest")
-	}
-	want := peer.DocRevs{ID: s.newest.ID, Revs: s.newest.Revs[:min(len(s.newest.Revs), maxLeaves)]}
-	if last := put.lone.last(); want.ID == last.ID && slices.Equal(want.Revs, last.Revs) {
-		want.ID = "" // one of them is enough
+	if is || s.shown == 0 { // one of them is enough, and one that the source does not show tells nothing
+		want.ID = ""
 	}
 	if tells := put.lone.newest(); tells.ID != want.ID || want.ID != "" && !slices.Equal(tells.Revs, want.Revs) {
 		return breach(Covering, "its source has %v as its newest change, and it writes %q", *s.newest, tells.ID)
@@ -310,17 +319,32 @@ func (r saver) gotNewest(reply peer.Reply) {
 	if !is && (reply.Failure == nil || !final(reply.Failure)) {
 		return
 	}
-	r.save.newest, r.save.kept = &got.Doc, [2]bool{}
+	r.save.newest, r.save.shown, r.save.kept = &got.Doc, 0, [2]bool{}
+}
+
+// tells reports whether a question is for the newest change that the source has told.
+func (s *saving) tells(op peer.FindRev) bool {
+	return s.newest != nil && equal(op, s.asks())
+}
+
+// asks is that question.
+func (s *saving) asks() peer.FindRev {
+	return peer.FindRev{ID: s.newest.ID, Revs: s.newest.Revs[:min(len(s.newest.Revs), maxLeaves)]}
 }
 
 // keeps takes whether the source has a change by which it is known.
 func (r saver) keeps(op peer.FindRev, found bool) {
 	s := &r.save
-	n := 0
-	if s.last != nil && equal(op, s.last.newest()) {
-		n = 1
+	told := s.tells(op)
+	if told && found {
+		s.shown++
 	}
-	s.lost, s.kept[n] = s.lost || !found, found
+	switch last := s.last; {
+	case last != nil && equal(op, last.newest()):
+		s.lost, s.kept[1] = s.lost || !found, found
+	case !told || last != nil && equal(op, last.last()):
+		s.lost, s.kept[0] = s.lost || !found, found
+	}
 }
 
 // nameless reports whether nothing tells a database from one that is made again: it refused to store an empty log. A

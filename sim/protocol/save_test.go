@@ -145,9 +145,10 @@ func TestKnownByAChange(t *testing.T) {
 		c.copiesDoc("a", "1-a")
 		c.durable()
 	}
-	// keeps has the source tell its newest change, and that it has those before.
+	// keeps has the source tell its newest change, and that it has it, and those before.
 	keeps := func(c *talk) {
 		c.does(peer.ReadNewest{}, newest)
+		c.does(find("n"), peer.RevFound{Found: true})
 		c.does(find("z"), peer.RevFound{Found: true})
 		c.does(find("y"), peer.RevFound{Found: true})
 	}
@@ -190,16 +191,19 @@ func TestKnownByAChange(t *testing.T) {
 		}
 	}
 	check(t, []conversation{
-		{"looked for", spec.Replication{}, writes(puts, "", "newest", "z", "y"), legal},
+		{"looked for", spec.Replication{}, writes(puts, "", "newest", "n", "z", "y"), legal},
 		{"not looked for", spec.Replication{}, writes(puts, ""), Covering},
-		{"gone", spec.Replication{}, writes(puts, "z", "newest", "z", "y"), Covering},
-		{"another change", spec.Replication{}, writes(puts, "", "newest", "z", "a"), Covering},
-		{"the newest gone", spec.Replication{}, writes(puts, "y", "newest", "z", "y"), Covering},
-		{"the newest not looked for", spec.Replication{}, writes(puts, "", "newest", "z"), Covering},
+		{"gone", spec.Replication{}, writes(puts, "z", "newest", "n", "z", "y"), Covering},
+		{"another change", spec.Replication{}, writes(puts, "", "newest", "n", "z", "a"), Covering},
+		{"the newest gone", spec.Replication{}, writes(puts, "y", "newest", "n", "z", "y"), Covering},
+		{"the newest not looked for", spec.Replication{}, writes(puts, "", "newest", "n", "z"), Covering},
 		{"the newest not read", spec.Replication{}, writes(puts, "", "z", "y"), Covering},
-		{"the newest read later", spec.Replication{}, writes(puts, "", "z", "newest", "y"), Covering},
-		{"another one as the newest", spec.Replication{}, writes(names("m"), "", "newest", "z", "y"), Covering},
-		{"none as the newest", spec.Replication{}, writes(names(""), "", "newest", "z", "y"), Covering},
+		{"the newest read later", spec.Replication{}, writes(puts, "", "z", "newest", "n", "y"), Covering},
+		{"another one as the newest", spec.Replication{}, writes(names("m"), "", "newest", "n", "z", "y"), Covering},
+		{"none as the newest", spec.Replication{}, writes(names(""), "", "newest", "n", "z", "y"), Covering},
+		{"the newest not shown", spec.Replication{}, writes(names(""), "n", "newest", "n", "z", "y"), legal},
+		{"as the newest one not shown", spec.Replication{}, writes(puts, "n", "newest", "n", "z", "y"), Covering},
+		{"as the newest one not asked for", spec.Replication{}, writes(puts, "", "newest", "z", "y"), Covering},
 		{"the newest is hidden", spec.Replication{}, func(c *talk) {
 			begins(c)
 			c.fails(peer.ReadNewest{}, 403)
