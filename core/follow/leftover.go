@@ -1,6 +1,10 @@
 package follow
 
-import "couchrelay/core/peer"
+import (
+	"cmp"
+
+	"couchrelay/core/peer"
+)
 
 // leftover are documents of the mirror that the feed has not brought. If the database was put back while its feed was
 // read, the rows of the backup may lie before the place that the feed was read from, so the run asks for each document
@@ -54,11 +58,12 @@ func (in *inward) confirmed() {
 	if l.reads++; l.reads == maxMissed {
 		// Reached: a document that the feed did not bring is there
 		in.docs, l.found = l.found, nil
-		// The database was made again, or put back, if it lacks the last change of the feed by now.
+		// The database was made again, or put back, if it lacks the last change of the feed by now. That stays the last
+		// change of the job, unless there is none: a backup that lacks it may have these documents.
 		in.verify = true
 		for _, d := range in.docs[:min(len(in.docs), aheadAtMost)] { // a backup that is put back may lack them
-			in.last = peer.MarkOf(d.ID, d.Rev, nil)
-			in.proof.ahead = append(in.proof.ahead, in.last)
+			mark := peer.MarkOf(d.ID, d.Rev, nil)
+			in.last, in.proof.ahead = cmp.Or(in.last, mark), append(in.proof.ahead, mark)
 		}
 		return
 	}

@@ -60,6 +60,27 @@ func TestUnreadDoc(t *testing.T) {
 	}
 }
 
+// TestUnreadDocBeforeBackup: a document is left out, and read later, while another one has changed since. That change
+// still is the one which a backup lacks that is put back, so the job goes, and what is written then is followed.
+func TestUnreadDocBeforeBackup(t *testing.T) {
+	w, _ := followed(t, 3)
+	w.couch.unread, w.couch.unable = map[string]bool{"d1": true}, unreadDocs()["500"]
+	w.write("d1", to(51))
+	w.settle(time.Minute)
+	backup := w.couch.backup()
+	w.write("gone", to(20))
+	w.settle(time.Minute)
+	w.couch.unread = nil
+	w.settle(12 * time.Minute)
+	w.expectBody("d1", to(51))
+	backup.unread, backup.made = nil, w.couch.made
+	w.couch = backup
+	w.write("new", to(30))
+	w.settle(12 * time.Minute)
+	w.expect("gone", "", "")
+	w.expect("new", jobstore.Pending, "")
+}
+
 // TestUnreadDocsOfAnother: the followed database is made again, and cannot read some of the documents that it has. No
 // job is removed for that, and none that has completed runs again once they can be read.
 func TestUnreadDocsOfAnother(t *testing.T) {
