@@ -37,10 +37,12 @@ func FuzzCheckpoint(f *testing.F) {
 				t.Fatalf("%s became %s: %v", a, written, err)
 			}
 		}
-		if start, _ := checkpoint.Compare(x, x); x.SessionID != "" && start != x.SourceLastSeq {
-			t.Fatalf("%s goes on at %s", a, start)
+		all := func(checkpoint.List) bool { return true }
+		if start, _ := checkpoint.Compare(x, x, all); x.SessionID != "" && start.RecordedSeq != x.SourceLastSeq {
+			t.Fatalf("%s goes on at %v", a, start)
 		}
-		start, history := checkpoint.Compare(x, y)
+		from, history := checkpoint.Compare(x, y, all)
+		start := from.RecordedSeq
 		if start == peer.Zero {
 			return
 		}

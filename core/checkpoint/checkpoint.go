@@ -12,6 +12,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"fmt"
 
 	"couchrelay/core/invariant"
@@ -45,22 +46,19 @@ type Log struct {
 	// ones keep it. It tells the database from one that was made again, whose logs have the same revisions. CouchDB
 	// neither writes nor reads this field.
 	Mark string `json:"-"`
-	// Unfinished says that the list of the job that wrote the log has revisions which it goes on trying to copy: they
-	// are not on the target, though the checkpoint covers them. CouchDB neither writes nor reads this field.
-	Unfinished bool `json:"-"`
-	// List is that list as the checkpoint knows it, if it is Unfinished. CouchDB neither writes nor reads this field.
-	List List `json:"-"`
 	// ReadOnly is set in the target's log while the source stores none: what the source is known by instead.
 	// CouchDB neither writes nor reads this field.
 	ReadOnly *ReadOnly `json:"-"`
 }
 
-// List tells a job's list of refused documents from what it was before, and from other jobs'. Logs of earlier releases
-// name none, which is the zero List.
+// List tells a job's list of refused documents from what it was before, and from other jobs'. The zero List is none.
 type List struct {
 	Job     string `json:"job"`     // a digest of its id
 	Changes int64  `json:"changes"` // how often its list has changed, counted from when the job was made
 }
+
+// unnamed is the list of checkpoints that say that they rely on one, and not on which. No job has it.
+var unnamed = List{Job: "?"}
 
 // Before reports whether l is an earlier state of the list that other is of.
 func (l List) Before(other List) bool { return l.Job == other.Job && l.Changes < other.Changes }
@@ -74,6 +72,10 @@ type Entry struct {
 	StartSeq    peer.Seq // where the run began
 	EndSeq      peer.Seq // equals RecordedSeq in entries of this program; nothing here reads it
 	RecordedSeq peer.Seq
+	// List is the list that the checkpoint relies on: the job that wrote it goes on trying to copy revisions of that,
+	// which are not on the target, though the checkpoint covers them. Other jobs do not, so they have to begin before
+	// it. CouchDB does not know this field.
+	List List
 	Counters
 }
 
@@ -110,11 +112,13 @@ type wireEntry struct {
 	StartSeq    json.Raw `json:"start_last_seq"`
 	EndSeq      json.Raw `json:"end_last_seq"`
 	RecordedSeq json.Raw `json:"recorded_seq"`
+	List        json.Raw `json:"list,omitempty"`
 	Counters
 }
 
 // wireLog is Log as JSON. The fields in its middle are those of CouchDB 1.0, written for doc_ids replications
-// only, as CouchDB does.
+// only, as CouchDB does. Unfinished and List tell earlier releases of the newest checkpoint's list: their histories say
+// nothing of lists.
 type wireLog struct {
 	SessionID     string   `json:"session_id"`
 	SourceLastSeq json.Raw `json:"source_last_seq"`
@@ -166,16 +170,33 @@ func Parse(body []byte) (Log, error) {
 	log := Log{SessionID: w.SessionID, SourceLastSeq: seq(w.SourceLastSeq)}
 	log.InstanceStart, _ = w.InstanceStart.(string)
 	log.Mark, _ = w.Mark.(string)
-	log.Unfinished, _ = w.Unfinished.(bool)
-	log.List = list(w.List)
 	log.ReadOnly = readOnly(w.ReadOnly)
 	for _, e := range w.History {
 		log.History = append(log.History, Entry{
 			SessionID: e.SessionID, StartTime: e.StartTime, EndTime: e.EndTime,
-			StartSeq: seq(e.StartSeq), EndSeq: seq(e.EndSeq), RecordedSeq: seq(e.RecordedSeq), Counters: e.Counters,
+			StartSeq: seq(e.StartSeq), EndSeq: seq(e.EndSeq), RecordedSeq: seq(e.RecordedSeq), List: list(e.List),
+			Counters: e.Counters,
 		})
 	}
+	if unfinished, _ := w.Unfinished.(bool); unfinished && log.Newest().List == (List{}) {
+		log.allRelyOn(cmp.Or(list(w.List), unnamed))
+	}
 	return log, nil
+}
+
+// allRelyOn is for a log of an earlier release: which older checkpoints rely on its list is not known.
+func (l *Log) allRelyOn(list List) {
+	for i := range l.History {
+		l.History[i].List = cmp.Or(l.History[i].List, list)
+	}
+}
+
+// Newest is the newest checkpoint of the history; zero if that is empty.
+func (l Log) Newest() Entry {
+	if len(l.History) == 0 {
+		return Entry{}
+	}
+	return l.History[0]
 }
 
 // Encode returns the log as a JSON object without _id and _rev. flat adds the fields of CouchDB 1.0, from the
@@ -188,18 +209,22 @@ func (l Log) Encode(flat bool) []byte {
 	if l.Mark != "" {
 		w.Mark = l.Mark
 	}
-	if l.Unfinished {
+	if list := l.Newest().List; list != (List{}) {
 		w.Unfinished = true
-		w.List = member(l.List)
+		w.List = member(list)
 	}
 	if l.ReadOnly != nil {
 		w.ReadOnly = member(l.ReadOnly.wire())
 	}
 	for _, e := range l.History {
-		w.History = append(w.History, wireEntry{
+		item := wireEntry{
 			SessionID: e.SessionID, StartTime: e.StartTime, EndTime: e.EndTime,
 			StartSeq: raw(e.StartSeq), EndSeq: raw(e.EndSeq), RecordedSeq: raw(e.RecordedSeq), Counters: e.Counters,
-		})
+		}
+		if e.List != (List{}) {
+			item.List = member(e.List)
+		}
+		w.History = append(w.History, item)
 	}
 	if flat && len(l.History) > 0 {
 		e := &l.History[0]
@@ -216,7 +241,7 @@ func member(v any) json.Raw {
 	return text
 }
 
-// list reads the member list. What is no such member names no list.
+// list reads a member list. What is no such member names no list.
 func list(member json.Raw) (l List) {
 	if json.Decode(member, &l) != nil {
 		return List{}

@@ -30,6 +30,9 @@ func logOf(entries ...string) Log {
 	return l
 }
 
+// all has all checkpoints count, whatever they rely on.
+func all(List) bool { return true }
+
 func TestCompare(t *testing.T) {
 	headOnly := Log{SessionID: "a", SourceLastSeq: "7"}
 	ahead, foreign := logOf("a@5"), logOf("a@5")
@@ -57,9 +60,9 @@ func TestCompare(t *testing.T) {
 		{"string sequences", logOf(`b@"9-x"`), logOf(`b@"9-x"`), `"9-x"`, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			start, history := Compare(c.source, c.target)
-			if start != c.start || len(history) != c.history {
-				t.Errorf("start %s with %d entries, want %s with %d", start, len(history), c.start, c.history)
+			start, history := Compare(c.source, c.target, all)
+			if start.RecordedSeq != c.start || len(history) != c.history {
+				t.Errorf("start %v with %d entries, want %s with %d", start, len(history), c.start, c.history)
 			}
 		})
 	}
@@ -72,12 +75,12 @@ func TestCompareIsCommon(t *testing.T) {
 			return fmt.Sprintf("%c@%d", rapid.IntRange('a', 'd').Draw(t, "session"), rapid.IntRange(1, 4).Draw(t, "seq"))
 		}), 0, 6)
 		source, target := logOf(gen.Draw(t, "source")...), logOf(gen.Draw(t, "target")...)
-		start, history := Compare(source, target)
-		if start == peer.Zero {
+		start, history := Compare(source, target, all)
+		if start.RecordedSeq == peer.Zero {
 			return
 		}
-		if len(history) == 0 || history[0].RecordedSeq != start {
-			t.Fatalf("history %v does not begin at %s", history, start)
+		if len(history) == 0 || history[0] != start {
+			t.Fatalf("history %v does not begin at %v", history, start)
 		}
 		if !contains(source.History, history[0]) || !contains(target.History, history[0]) {
 			t.Fatalf("%v is not in both logs", history[0])
@@ -114,8 +117,8 @@ func TestWholeLog(t *testing.T) {
 	last := Change{peer.MarkOf("d", "1-a", nil), "9"}
 	log := Log{
 		SessionID: "s", SourceLastSeq: "3",
-		History:       []Entry{{SessionID: "s", StartSeq: "1", EndSeq: "2", RecordedSeq: "3"}},
-		InstanceStart: "5", Mark: "m", Unfinished: true, List: List{Job: "j", Changes: 7},
+		History:       []Entry{{SessionID: "s", StartSeq: "1", EndSeq: "2", RecordedSeq: "3", List: List{"j", 7}}},
+		InstanceStart: "5", Mark: "m",
 		ReadOnly: &ReadOnly{SessionID: "r", InstanceStart: "6", Last: last},
 	}
 	body := log.Encode(true)
@@ -144,27 +147,36 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
-// TestList: a log that relies on a list names it. One of an earlier release, or another program, names none.
+// TestList: a log tells of each checkpoint which list it relies on. Of one of an earlier release all rely on its list,
+// which the very first did not name.
 func TestList(t *testing.T) {
-	log := Log{SessionID: "s", SourceLastSeq: "7", Unfinished: true, List: List{Job: "j", Changes: 7}}
+	log := logOf("c@9", "b@7", "a@5")
+	log.History[0].List, log.History[1].List = List{"j", 7}, List{"k", 3}
 	body := string(log.Encode(false))
-	if !strings.Contains(body, `"unfinished":true,"list":{"job":"j","changes":7},`) {
+	if !strings.Contains(body, `"unfinished":true,"list":{"job":"j","changes":7},"history"`) {
 		t.Errorf("encoded %s", body)
 	}
-	const member = `{"job":"j","changes":7}`
-	for other, want := range map[string]List{member: log.List, `true`: {}, `{"changes":7,"job":5}`: {}, `null`: {}} {
-		back, err := Parse([]byte(strings.Replace(body, member, other, 1)))
-		if err != nil || !back.Unfinished || back.List != want {
-			t.Errorf("%s is read as %+v, %v", other, back, err)
+	if back, err := Parse([]byte(body)); err != nil || !reflect.DeepEqual(back, log) {
+		t.Errorf("%s is read as %+v, %v", body, back, err)
+	}
+	of := logOf("c@9", "a@5").Encode(false)
+	for list, want := range map[string]List{
+		`"list":{"job":"j","changes":7},`: {"j", 7}, ``: unnamed,
+		`"list":true,`: unnamed, `"list":{"changes":7,"job":5},`: unnamed,
+	} {
+		old := strings.Replace(string(of), `"history"`, `"unfinished":true,`+list+`"history"`, 1)
+		back, err := Parse([]byte(old))
+		if err != nil || back.Newest().List != want || back.History[1].List != want {
+			t.Errorf("%s is read as %+v, %v", old, back, err)
 		}
 	}
 	for list, before := range map[List]bool{{"j", 6}: true, {"j", 7}: false, {"k", 6}: false, {}: false} {
-		if list.Before(log.List) != before {
-			t.Errorf("%+v is before %+v: %v", list, log.List, !before)
+		if list.Before(log.Newest().List) != before {
+			t.Errorf("%+v is before %+v: %v", list, log.Newest().List, !before)
 		}
 	}
-	if log.Unfinished = false; strings.Contains(string(log.Encode(false)), `"list"`) {
-		t.Errorf("a log that relies on no list names one: %s", log.Encode(false))
+	if strings.Contains(string(of), `"list"`) {
+		t.Errorf("a log that relies on no list names one: %s", of)
 	}
 }
 
@@ -189,8 +201,9 @@ func TestSeqsAreText(t *testing.T) {
 	rewritten := strings.NewReplacer("<", `\u003C`, "&", `\u0026`, "/", `\/`, "é", `\u00e9`, ":", " : ").Replace(string(written))
 	source, err := Parse(written)
 	target, errRewritten := Parse([]byte(rewritten))
-	if start, _ := Compare(source, target); err != nil || errRewritten != nil || start != `"12-<&>/é"` {
-		t.Errorf("%s and %s have %s in common; %v %v", written, rewritten, start, err, errRewritten)
+	start, _ := Compare(source, target, all)
+	if err != nil || errRewritten != nil || start.RecordedSeq != `"12-<&>/é"` {
+		t.Errorf("%s and %s have %v in common; %v %v", written, rewritten, start, err, errRewritten)
 	}
 }
 
@@ -274,9 +287,9 @@ func TestTrail(t *testing.T) {
 	for n := 1; n < 1000; n++ {
 		then := written[n-1]
 		target := Log{SessionID: then[0].SessionID, SourceLastSeq: then[0].RecordedSeq, History: then}
-		start, _ := Compare(source, target)
+		start, _ := Compare(source, target, all)
 		var common int
-		fmt.Sscan(string(start), &common)
+		fmt.Sscan(string(start.RecordedSeq), &common)
 		common -= 100
 		if back, again := 1000-n, n-common; common > n || again > 2*back+2 {
 			t.Errorf("restored %d checkpoints back, the next common one is %d before that", back, again)
@@ -403,12 +416,12 @@ func TestLongHistories(t *testing.T) {
 		}
 		logs[i] = log
 	}
-	if start, history := Compare(logs[0], logs[1]); start != "9" || len(history) != MaxHistory {
-		t.Errorf("begins at %s with %d entries", start, len(history))
+	if start, history := Compare(logs[0], logs[1], all); start.RecordedSeq != "9" || len(history) != MaxHistory {
+		t.Errorf("begins at %v with %d entries", start, len(history))
 	}
 	logs[1].SessionID = "other"
-	if start, _ := Compare(logs[0], logs[1]); start != peer.Zero {
-		t.Errorf("begins at %s", start)
+	if start, _ := Compare(logs[0], logs[1], all); start.RecordedSeq != peer.Zero {
+		t.Errorf("begins at %v", start)
 	}
 }
 
@@ -439,5 +452,63 @@ func TestAgreedBehindFullHistory(t *testing.T) {
 		if got := trail.Add(newest, ""); got[MaxHistory-1].SessionID == last {
 			t.Errorf("checkpoint %d keeps the oldest one without need", i)
 		}
+	}
+}
+
+// TestCompareLists: a job goes on from checkpoints that rely on its own list, or on none, and keeps those of others in
+// front of them in the log.
+func TestCompareLists(t *testing.T) {
+	log := logOf("d@9", "c@7", "b@5", "a@3")
+	for i, job := range []string{"k", "j", "k"} {
+		log.History[i].List.Job = job
+	}
+	for job, want := range map[string]peer.Seq{"k": "9", "j": "7", "other": "3"} {
+		start, history := Compare(log, log, func(l List) bool { return l.Job == job || l == (List{}) })
+		if start.RecordedSeq != want || !reflect.DeepEqual(history, log.History) {
+			t.Errorf("%s begins at %s, with %v", job, start.RecordedSeq, history)
+		}
+	}
+	none := func(List) bool { return false }
+	if start, history := Compare(log, log, none); start.RecordedSeq != "0" || len(history) != 4 {
+		t.Errorf("without any it begins at %s, with %v", start.RecordedSeq, history)
+	}
+	covers := logOf("x@9", "d@9", "c@7", "b@5", "a@3")
+	covers.History[0].List.Job = "other"
+	start, history := Compare(log, covers, func(l List) bool { return l.Job == "other" })
+	if start.RecordedSeq != "9" || start.List.Job != "other" || len(history) != 4 {
+		t.Errorf("behind one of its own it begins at %+v, with %v", start, history)
+	}
+	covers.SourceLastSeq, covers.History[0].RecordedSeq = "6", "6"
+	if start, _ = Compare(log, covers, func(l List) bool { return l.Job == "other" }); start.RecordedSeq != "5" {
+		t.Errorf("behind one of its own that covers less it begins at %+v", start)
+	}
+	other := logOf("x@8", "c@7", "d@9")
+	other.History[1].List.Job, other.History[2].List.Job = "j", "k"
+	if start, _ = Compare(log, other, func(l List) bool { return l.Job == "j" }); start.RecordedSeq != "7" {
+		t.Errorf("of logs in different orders it begins at %s", start.RecordedSeq)
+	}
+}
+
+// TestTrailKeepsOthers: however many checkpoints a job writes, the log keeps the newest of each other job that relies
+// on a list, and the newest that relies on none.
+func TestTrailKeepsOthers(t *testing.T) {
+	history := logOf("d@4", "c@3", "b@2", "a@1").History
+	for i, job := range []string{"k", "j", "k"} {
+		history[i].List.Job = job
+	}
+	for n := range 500 {
+		history = NewTrail(history).Add(Entry{SessionID: fmt.Sprint("own", n), List: List{"own", int64(n)}}, "")
+	}
+	var kept string
+	for _, e := range history {
+		if !strings.HasPrefix(e.SessionID, "own") {
+			kept += e.SessionID
+		}
+	}
+	if kept != "dca" || len(history) != MaxHistory {
+		t.Errorf("of %d checkpoints it keeps %q", len(history), kept)
+	}
+	if got := NewTrail(history).Add(Entry{SessionID: "none"}, ""); got[MaxHistory-1].SessionID != "c" {
+		t.Errorf("all can go on from the newest, and it keeps %v and drops an older one", got[MaxHistory-1])
 	}
 }

@@ -6,8 +6,10 @@ import (
 	"couchrelay/core/peer"
 )
 
-// Compare finds where a replication resumes: the sequence of the newest checkpoint that both logs have, and
-// the history from that checkpoint on. Without a common checkpoint it returns the beginning and no history.
+// Compare finds where a replication resumes: the newest checkpoint that both logs have, and that counts, as counts says
+// of the list that it relies on. Without such a one it returns the beginning. One counts, too, if the target has a
+// later one that does and covers as much; start then has the list of that. The history begins at the newest that both
+// have, whatever it relies on: the job with that list is to find it again.
 //
 // The walk is CouchDB's ("Compare Replication Logs" in its replication protocol): both histories newest
 // first, in lockstep, until an entry of one occurs in the other. CouchDB takes an equal session id as proof
@@ -15,23 +17,48 @@ import (
 // session id for a whole run, so a database restored from a backup, or a crash between the two writes of one
 // checkpoint, leaves logs with one session at two sequences; resuming at the later one would lose the changes
 // between them.
-func Compare(source, target Log) (start peer.Seq, history []Entry) {
-	s, t := source.entries(), target.entries()
+func Compare(source, target Log, counts func(List) bool) (start Entry, history []Entry) {
+	s, t := source.Entries(), target.Entries()
 	for len(s) > 0 && len(t) > 0 {
-		if contains(t, s[0]) {
-			return s[0].RecordedSeq, keep(source, s)
+		var of Log
+		var rest []Entry
+		switch {
+		case contains(t, s[0]):
+			of, rest, s = source, s, s[1:]
+		case contains(s[1:], t[0]):
+			of, rest, t = target, t, t[1:]
+		default:
+			s, t = s[1:], t[1:]
+			continue
 		}
-		if contains(s[1:], t[0]) {
-			return t[0].RecordedSeq, keep(target, t)
+		if history == nil {
+			history = keep(of, rest)
 		}
-		s, t = s[1:], t[1:]
+		start = rest[0]
+		if i := covered(start, target.Entries(), counts); i >= 0 {
+			start.List = target.Entries()[i].List
+			return start, history
+		}
 	}
-	return peer.Zero, nil
+	return Entry{RecordedSeq: peer.Zero}, history
 }
 
-// entries returns the history with the top-level fields in front, as an entry of their own, if they differ
+// covered returns the index of a checkpoint of the target that counts and covers what e does; -1 if there is none.
+func covered(e Entry, target []Entry, counts func(List) bool) int {
+	for i, o := range target {
+		if counts(o.List) && !o.RecordedSeq.Before(e.RecordedSeq) {
+			return i
+		}
+		if o.SessionID == e.SessionID && o.RecordedSeq == e.RecordedSeq {
+			break
+		}
+	}
+	return -1
+}
+
+// Entries returns the history with the top-level fields in front, as an entry of their own, if they differ
 // from its first one: CouchDB compares these fields before the histories.
-func (l Log) entries() []Entry {
+func (l Log) Entries() []Entry {
 	if l.SessionID == "" {
 		return nil
 	}
@@ -41,15 +68,15 @@ func (l Log) entries() []Entry {
 	return append([]Entry{{SessionID: l.SessionID, RecordedSeq: l.SourceLastSeq}}, l.History...)
 }
 
-// keep returns the history from the common entry on; rest is the tail of l.entries() that begins with it. If
-// that is the entry which entries made of the top-level fields, keep leaves it out.
+// keep returns the history from the common entry on; rest is the tail of l.Entries() that begins with it. If
+// that is the entry which Entries made of the top-level fields, keep leaves it out.
 func keep(l Log, rest []Entry) []Entry {
 	return rest[max(0, len(rest)-len(l.History)):]
 }
 
 // Has reports whether a checkpoint with this session id is in the log.
 func (l Log) Has(session string) bool {
-	return slices.ContainsFunc(l.entries(), func(e Entry) bool { return e.SessionID == session })
+	return slices.ContainsFunc(l.Entries(), func(e Entry) bool { return e.SessionID == session })
 }
 
 // contains reports whether a history has checkpoint e.

@@ -39,11 +39,28 @@ func (t *Trail) Add(e Entry, agreed string) []Entry {
 	t.own, t.numbers = own, numbers
 	invariant.Check(len(own) <= maxOwn && (len(own) < 2 || numbers[1] == t.count-1), trailTidy, len(own), int(t.count))
 	all := slices.Concat(own, t.base)
-	kept := all[:min(len(all), MaxHistory)]
-	if i := slices.IndexFunc(all, func(e Entry) bool { return e.SessionID == agreed }); agreed != "" && i >= len(kept) {
-		kept[len(kept)-1] = all[i]
+	needed := resumable(all)
+	for i := len(all) - 1; i > 0 && len(all) > MaxHistory; i-- {
+		if session := all[i].SessionID; session != agreed && !needed[session] {
+			all = slices.Delete(all, i, i+1)
+		}
 	}
-	return kept
+	return all[:min(len(all), MaxHistory)]
+}
+
+// resumable has the sessions of the newest checkpoints at which jobs may go on: of each list that one relies on, down
+// to the first that relies on none. A job whose last checkpoint others have forgotten would begin anew.
+func resumable(all []Entry) map[string]bool {
+	lists, sessions := map[string]bool{}, map[string]bool{}
+	for _, e := range all {
+		if !lists[e.List.Job] {
+			lists[e.List.Job], sessions[e.SessionID] = true, true
+		}
+		if e.List == (List{}) {
+			break
+		}
+	}
+	return sessions
 }
 
 // stays reports whether the log keeps checkpoint k: the one before always, and each while its age is within

@@ -52,8 +52,9 @@ type committer struct {
 	// writing and committed are; 0 stands for the start.
 	throughNumber, writingNumber, committedNumber int64
 	others                                        int  // logs of other runs that this one wrote over
-	relies                                        bool // the last checkpoint says that it relies on a list
 	lone                                          lone // what stands in for the log of a source that stores none
+	// relies is the list that the last checkpoint of this run relies on, or the one at which it began.
+	relies checkpoint.List
 
 	// The checkpoint that is being written; without meaning while resting.
 	writing peer.Seq       // what it covers: through when it began
@@ -62,11 +63,12 @@ type committer struct {
 	log     checkpoint.Log // what is written to both databases
 }
 
-func (k *committer) begin(start peer.Seq, history []checkpoint.Entry) {
+func (k *committer) begin(at checkpoint.Entry, history []checkpoint.Entry) {
+	start := at.RecordedSeq
 	k.start, k.through, k.committed = start, start, start
 	k.next = k.now.Add(k.plan.CheckpointInterval)
 	k.trail = checkpoint.NewTrail(history)
-	k.relies = k.sides[peer.Target].log.Unfinished
+	k.relies = at.List
 }
 
 // passed notes that everything up to the end of b is on the target.
@@ -88,9 +90,9 @@ func (k *committer) busy() bool { return k.step != resting }
 // with, is wrong about the list, or older: of a target that is put back nothing else tells that it lacks what has left
 // the list.
 func (k *committer) wanted() bool {
-	log := &k.sides[peer.Target].log
-	older := k.relies && log.List.Before(k.refused.version)
-	wrong := (k.relies != k.refused.unfinished || older) && log.SessionID != ""
+	relies := k.relies != (checkpoint.List{})
+	older := relies && k.relies.Before(k.refused.version)
+	wrong := (relies != k.refused.unfinished || older) && k.sides[peer.Target].log.SessionID != ""
 	return k.plan.UseCheckpoints && (k.moved || wrong)
 }
 
@@ -103,7 +105,7 @@ func (k *committer) due() instant.Time {
 		return instant.Never
 	case k.stopping || k.refused.ending() && k.refused.settled():
 		return k.now
-	case k.relies && !k.refused.unfinished:
+	case k.relies != (checkpoint.List{}) && !k.refused.unfinished:
 		return k.now
 	case k.rows == 0:
 		return k.next.Add((idleFactor - 1) * k.plan.CheckpointInterval)
@@ -210,13 +212,14 @@ func (k *committer) isSynced(side peer.Side) {
 // database that was made again since its commit takes the log too. So each copy says for which database it
 // was written, and a run that finds it elsewhere does not trust it (see trusted).
 func (k *committer) writeLogs() {
-	session := k.newSession()
+	session, list := k.newSession(), checkpoint.List{}
+	if k.refused.unfinished {
+		list = k.refused.version
+	}
 	k.log = checkpoint.Log{SessionID: session, SourceLastSeq: k.writing, History: k.trail.Add(checkpoint.Entry{
 		SessionID: session, StartTime: k.plan.Created.RFC1123(), EndTime: k.now.RFC1123(),
-		StartSeq: k.start, EndSeq: k.writing, RecordedSeq: k.writing, Counters: k.info.Counters,
+		StartSeq: k.start, EndSeq: k.writing, RecordedSeq: k.writing, List: list, Counters: k.info.Counters,
 	}, k.sides[peer.Source].log.SessionID)}
-	k.log.Unfinished = k.refused.unfinished
-	k.log.List = k.refused.version
 	k.step = writingTarget
 	k.putLog(peer.Target)
 }
@@ -356,7 +359,7 @@ func (k *committer) logWritten(on peer.Side, rev string) {
 		k.putLog(peer.Source)
 		return
 	}
-	k.step, k.relies = resting, k.log.Unfinished
+	k.step, k.relies = resting, k.log.Newest().List
 	invariant.Check(k.committedNumber <= k.writingNumber && k.writingNumber <= k.throughNumber, forward,
 		int(k.committedNumber), int(k.writingNumber), int(k.throughNumber))
 	k.committed = k.writing

@@ -295,24 +295,6 @@ func TestFailedAsPassBegins(t *testing.T) {
 	}
 }
 
-// TestUnnamedListOfAnotherReplication: a checkpoint of an earlier release names no list that it relies on. A list that
-// the job had as another replication is not it.
-func TestUnnamedListOfAnotherReplication(t *testing.T) {
-	for was, want := range map[string]string{"four+continuous": `"40-opaque"`, "five": "0"} {
-		w := leftOut(t)
-		for side := range w.dbs {
-			log := w.logOn(peer.Side(side))
-			log.List = checkpoint.List{}
-			w.dbs[side].local["four"] = localDoc{w.dbs[side].local["four"].rev, log.Encode(false)}
-		}
-		w.plan.ResumedID, w.calls = was, nil
-		w.begin()
-		if w.wantEnd(Completed, ""); w.feedStart() != want {
-			t.Errorf("was %q: the run began at %s, want %s", was, w.feedStart(), want)
-		}
-	}
-}
-
 // TestListBoundsWhatIsListed: the target refuses a listed revision again. It counts once more if the pass began before
 // the store had heard that the revision is over: first it leaves the list then.
 func TestListBoundsWhatIsListed(t *testing.T) {

@@ -56,7 +56,10 @@ func (o *opener) findLast(of *checkpoint.ReadOnly) {
 		// Reached: a run goes on from the target's log alone
 		o.readOnly = o.readOnly || o.declined[peer.Source] != nil // however it refuses: the change tells it from others
 		o.commits.lone = lone{counts: true, through: of.Last, committed: of.Last, committedNewest: of.Newest}
-		o.copyFrom(of.Last.Seq, o.sides[peer.Target].log.History)
+		log := o.sides[peer.Target].log
+		start := log.Newest()
+		start.RecordedSeq = of.Last.Seq
+		o.copyFrom(start, log.History)
 	}
 	o.find(of.Last.Find(), has, func() {
 		if of.Newest.ID == "" {

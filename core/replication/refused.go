@@ -129,7 +129,7 @@ func (f *refusals) begin() {
 	f.version = f.plan.List
 	f.listed, f.informed = f.plan.Listed, f.plan.Listed == 0
 	if f.plan.Listed > 0 {
-		f.next, f.unfinished = f.now, f.sides[peer.Target].log.Unfinished
+		f.next, f.unfinished = f.now, f.commits.relies != (checkpoint.List{})
 	}
 }
 

@@ -61,7 +61,7 @@ func (o *opener) writeEmpty(on peer.Side, then func()) {
 
 // restart copies from the beginning, once the checkpoints are discarded.
 func (o *opener) restart() {
-	o.copyFrom(cmp.Or(o.plan.SinceSeq, peer.Zero), nil)
+	o.copyFrom(checkpoint.Entry{RecordedSeq: cmp.Or(o.plan.SinceSeq, peer.Zero)}, nil)
 }
 
 // noteReset says that a reset is carried out, once the run has a checkpoint of its own, or nothing to write one of.

@@ -289,23 +289,32 @@ func (o *opener) locate(on peer.Side) {
 		o.restart()
 		return
 	}
-	if of := o.readOnlySource(); of != nil {
+	if of := o.readOnlySource(); of != nil && o.counts(o.sides[peer.Target].log.Newest().List) {
 		o.findLast(of)
 		return
 	}
 	o.compare()
 }
 
-// lacksList reports whether the target's checkpoints rely on a list that this job does not have: it is of another
-// job, or of a service that is gone or was put back to a backup, from when the list had changed less often. The run
-// then discards them, copies all anew, and lists again what it cannot copy. If it only passed over them, the next run
-// could have a list by then that lacks what they rely on. A run without checkpoints has no part in them, so its list is
-// never theirs. The source's log does not count: the target's is written first, and a source that may only be read by
-// now keeps an old one.
+// lacksList reports whether the target's checkpoints rely on a list of this job that it does not have any more: the job
+// was made again, or its service put back to a backup, from when the list had changed less often. The run then discards
+// them, copies all anew, and lists again what it cannot copy. If it only passed over them, as it does over those of
+// other jobs, the next run could have a list by then that lacks what they rely on. The source's log does not count: the
+// target's is written first, and a source that may only be read by now keeps an old one.
 func (o *opener) lacksList() bool {
-	log := o.sides[peer.Target].trusted()
-	has := o.plan.hasList(o.ids) && !o.plan.List.Before(log.List) && o.plan.UseCheckpoints
-	return log.Unfinished && (!has || o.wentBack())
+	for _, e := range o.sides[peer.Target].trusted().Entries() {
+		if e.List.Job == o.plan.List.Job || e.List == (checkpoint.List{}) {
+			return !o.counts(e.List)
+		}
+	}
+	return false
+}
+
+// counts reports whether the run may go on from checkpoints that rely on a list: it has that, or they rely on none. A
+// run without checkpoints has no part in them, so its list is never theirs.
+func (o *opener) counts(list checkpoint.List) bool {
+	has := list.Job == o.plan.List.Job && o.plan.hasList(o.ids) && !o.plan.List.Before(list) && o.plan.UseCheckpoints
+	return list == (checkpoint.List{}) || has && !o.wentBack()
 }
 
 // wentBack reports whether the target was put back to a backup, which lacks what has left the list since: the source
@@ -317,21 +326,21 @@ func (o *opener) wentBack() bool {
 	return !older && o.readOnlySource() == nil
 }
 
-// compare begins at the checkpoint that both logs have.
+// compare begins at the newest checkpoint that both logs have and that counts.
 func (o *opener) compare() {
-	since, history := checkpoint.Compare(o.sides[peer.Source].trusted(), o.sides[peer.Target].trusted())
-	if since == peer.Zero && o.plan.SinceSeq != "" {
-		since = o.plan.SinceSeq
+	source, target := o.sides[peer.Source].trusted(), o.sides[peer.Target].trusted()
+	start, history := checkpoint.Compare(source, target, o.counts)
+	if start.RecordedSeq == peer.Zero && o.plan.SinceSeq != "" {
+		start.RecordedSeq = o.plan.SinceSeq
 	}
-	o.copyFrom(since, history)
+	o.copyFrom(start, history)
 }
 
 // copyFrom starts the copying behind a checkpoint.
-func (o *opener) copyFrom(since peer.Seq, history []checkpoint.Entry) {
-	if len(history) > 0 {
-		o.info.Counters = o.info.Counters.Max(history[0].Counters)
-	}
-	o.commits.begin(since, history)
+func (o *opener) copyFrom(start checkpoint.Entry, history []checkpoint.Entry) {
+	since := start.RecordedSeq
+	o.info.Counters = o.info.Counters.Max(start.Counters)
+	o.commits.begin(start, history)
 	o.watch.lookLater()
 	o.info.ThroughSeq, o.info.SourceSeq, o.info.CheckpointedSeq = since, since, since
 	o.feed.begin(since)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 )
@@ -87,8 +88,8 @@ func newWorld(t *testing.T) *world {
 		bodies:  bodies{docSize: 100, attachments: map[string]bool{}, inline: map[string]int{}},
 		listing: listing{refuses: map[string]bool{}, list: map[peerRev]*entry{}},
 		plan: Plan{
-			Created: instant.Seconds(1_600_000_000),
-			IDs:     func(string) IDs { return IDs{Bases: []string{"four", "three"}} },
+			Created: instant.Seconds(1_600_000_000), List: checkpoint.List{Job: "job"},
+			IDs: func(string) IDs { return IDs{Bases: []string{"four", "three"}} },
 			Options: Options{
 				UseCheckpoints: true, UseBulkGet: true, Workers: 3, BatchSize: 4, Connections: 6, Retries: 5,
 				CheckpointInterval: 5 * time.Second, ProgressInterval: time.Second,

@@ -236,8 +236,9 @@ func sessionOf(log []byte) string {
 // checkGoesOn is S16i: users see the totals of the job, over all its runs.
 func (cp *checkpoints) checkGoesOn(r *run) {
 	l, base := &r.lookup.found, r.Base()
-	last, _ := cp.logs.common(l.source, l.target, base)
-	if sessionOf(l.source.Log(base)) != sessionOf(l.target.Log(base)) || cp.logs.lacksList(r, l.source, l.target) {
+	last, _ := cp.logs.common(l.source, l.target, base, r.readerOf())
+	anew := cp.logs.lacksList(l.source, l.target, base, r.readerOf())
+	if sessionOf(l.source.Log(base)) != sessionOf(l.target.Log(base)) || anew {
 		return // a run whose job was gone wrote a log late, under the one of the next run, which counted by itself
 	}
 	for _, raw := range historyOf(l.source.Log(base)) {
@@ -286,7 +287,7 @@ func (cp *checkpoints) checkLogs() {
 		if source == nil || cp.logs.misled(source, target, s.record.BaseID) {
 			continue
 		}
-		start := cp.logs.agreed(source, target, s.record.BaseID)
+		start := cp.logs.agreed(source, target, s.record.BaseID, cp.readerOf(id, rep, s.record.BaseID))
 		if lost := cp.missing(rep, source, target, source.Number(start)); lost != "" {
 			cp.Fail("S12", "job %s would begin at %s, and %s is not on %s", id, start, lost, target)
 		}

@@ -101,7 +101,8 @@ func (k *known) uncovered(jobID string, rep *spec.Replication, base string, thro
 			return ""
 		}
 	}
-	since := max(source.Number(k.logs.agreed(source, target, base)), beginsAt(rep, source))
+	of := k.readerOf(jobID, rep, base)
+	since := max(source.Number(k.logs.agreed(source, target, base, of)), beginsAt(rep, source))
 	for _, offer := range source.OffersAfter(since, rep.Filter, rep.WinningRevsOnly) {
 		if offer.Number <= through {
 			return offer.ID

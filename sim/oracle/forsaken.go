@@ -163,5 +163,5 @@ func (f *forsaken) relies(id string, rep *spec.Replication) bool {
 			return false
 		}
 	}
-	return f.logs.read(target.Log(r.Base())).list
+	return f.logs.read(target.Log(r.Base())).relies().Job == r.readerOf().list.Job
 }

@@ -111,7 +111,7 @@ func (hs *histories) checkLog(f world.LogWritten) {
 		now != r.saving.made {
 		return
 	}
-	hs.checkNew(r, f.DB, saidLast{now, hs.logs.read(f.Body).listed})
+	hs.checkNew(r, f.DB, saidLast{now, hs.logs.read(f.Body).lists[now.session]})
 	if f.DB == found.target {
 		hs.checkAgreed(r, f.ID, entries)
 		if !r.history.thinned {
@@ -137,10 +137,10 @@ func (hs *histories) ownLog(r *run, side peer.Side, db *peers.DB, found, base st
 	return string(body) == found || err == nil && head.session == r.saving.there[side].session
 }
 
-// saidLast is what a log says: its newest checkpoint, and the list on which that relies, as it was; empty for none.
+// saidLast is what a log says: its newest checkpoint, and the list on which that relies, as it was.
 type saidLast struct {
 	entry
-	list string
+	list list
 }
 
 // checkNew is S21a: a checkpoint that says nothing new is work for both servers, and makes the log forget
@@ -163,8 +163,8 @@ func (hs *histories) checkNew(r *run, db *peers.DB, now saidLast) {
 // before is valid.
 func (hs *histories) checkAgreed(r *run, id string, log []entry) {
 	l := &r.lookup.found
-	at := hs.logs.agreed(l.source, l.target, id)
-	anew := hs.logs.lacksList(r, l.source, l.target)
+	at := hs.logs.agreed(l.source, l.target, id, r.readerOf())
+	anew := hs.logs.lacksList(l.source, l.target, id, r.readerOf())
 	if at == peer.Zero || anew || hs.logs.lone(l.source, l.target, id) != nil {
 		return
 	}

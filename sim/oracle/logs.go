@@ -6,6 +6,7 @@ import (
 	json "github.com/go-json-experiment/json/v1"
 
 	"couchrelay/core/checkpoint"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/peer"
 	"couchrelay/core/spec"
 	"couchrelay/sim/peers"
@@ -20,16 +21,21 @@ type logs map[string]log
 
 // log has the checkpoints of a log: its own, and the ones of its history.
 type log struct {
-	entries []entry // nil with err
-	made    string  // instance_start_time of the database that the log was written for
-	list    bool    // what it covers is on the target, but for a list
-	listed  string  // which list that is
-	lone    *lone   // in a target's log that counts without one on the source; else nil
+	entries []entry         // nil with err
+	made    string          // instance_start_time of the database that the log was written for
+	lists   map[string]list // what its checkpoints cover is on the target, but for these, by session
+	lone    *lone           // in a target's log that counts without one on the source; else nil
 	err     error
 }
 
 // entry is a checkpoint in a log: up to seq, everything is on the target.
 type entry struct{ session, seq string }
+
+// list is a job's list of refused documents, as checkpoints know it.
+type list struct {
+	Job     string `json:"job"`
+	Changes int64  `json:"changes"`
+}
 
 // lone is by what a log on the target knows a source that stores none: the session of the log that the source
 // has from before, its instance_start_time, and the last change that was read of it: the document's leaves; and those
@@ -80,30 +86,42 @@ func readLog(body []byte) log {
 		SourceLastSeq json.RawMessage `json:"source_last_seq"`
 		InstanceStart string          `json:"instance_start_time"`
 		Lone          *lone           `json:"source_read_only"`
-		List          bool            `json:"unfinished"`
-		Listed        json.RawMessage `json:"list"`
 		History       []struct {
 			SessionID   string          `json:"session_id"`
 			RecordedSeq json.RawMessage `json:"recorded_seq"`
+			List        list            `json:"list"`
 		} `json:"history"`
 	}
 	if err := json.Unmarshal(body, &l); err != nil {
 		return log{err: err}
 	}
-	all := []entry{{l.SessionID, string(l.SourceLastSeq)}}
+	all, lists := []entry{{l.SessionID, string(l.SourceLastSeq)}}, map[string]list{}
 	for _, h := range l.History {
 		all = append(all, entry{h.SessionID, string(h.RecordedSeq)})
+		if h.List != (list{}) {
+			lists[h.SessionID] = h.List
+		}
 	}
-	return log{entries: all, made: l.InstanceStart, list: l.List, listed: string(l.Listed), lone: l.Lone}
+	return log{entries: all, made: l.InstanceStart, lists: lists, lone: l.Lone}
 }
 
-// agreed is where the next run begins: behind the last change that a target's log knows of a source which
-// stores none, and else where the logs of two databases last agree, at the newest checkpoint that both have.
-func (l logs) agreed(source, target *peers.DB, base string) peer.Seq {
-	if last := l.lone(source, target, base); last != nil {
+// relies is the list that the newest checkpoint of a log relies on.
+func (l log) relies() list {
+	if len(l.entries) == 0 {
+		return list{}
+	}
+	return l.lists[l.entries[0].session]
+}
+
+// agreed is where a job's next run begins: behind the last change that a target's log knows of a source which
+// stores none, and else where the logs of two databases last agree, at the newest checkpoint that both have. Those that
+// rely on a list count for the job that has it.
+func (l logs) agreed(source, target *peers.DB, base string, of reader) peer.Seq {
+	last := l.lone(source, target, base)
+	if last != nil && l.counts(source, target, base, l.trusted(target, base)[0], of) {
 		return peer.Seq(last.Seq)
 	}
-	if e, is := l.common(source, target, base); is {
+	if e, is := l.common(source, target, base, of); is {
 		return peer.Seq(e.seq)
 	}
 	return peer.Zero
@@ -174,15 +192,64 @@ func (l *lone) purged(source *peers.DB) bool {
 	return l != nil && slices.ContainsFunc(l.known(), gone)
 }
 
-// common is the newest checkpoint that the logs of both databases have.
-func (l logs) common(source, target *peers.DB, base string) (entry, bool) {
+// common is the newest checkpoint that the logs of both databases have and at which a job may begin, by what it or a
+// later one of the target that covers as much relies on.
+func (l logs) common(source, target *peers.DB, base string, of reader) (entry, bool) {
 	known := l.trusted(target, base)
 	for _, e := range l.trusted(source, base) {
-		if slices.Contains(known, e) {
+		at := slices.Index(known, e)
+		covers := func(o entry) bool {
+			return l.counts(source, target, base, o, of) && !peer.Seq(o.seq).Before(peer.Seq(e.seq))
+		}
+		if slices.ContainsFunc(known[:at+1], covers) {
 			return e, true
 		}
 	}
 	return entry{}, false
+}
+
+// reader is a job that looks where it may begin.
+type reader struct {
+	list list // as it is now
+	has  bool // it is of the replication, and has revisions
+}
+
+// readerOf is the job of a run as it was when the run began.
+func (r *run) readerOf() reader { return readerOf(r.Work(), r.Replication(), r.Base()) }
+
+// readerOf is a job as it is now.
+func (k *known) readerOf(jobID string, rep *spec.Replication, base string) reader {
+	w := jobstore.Work{JobID: jobID, Record: &jobstore.Record{}}
+	if s := k.shadows[jobID]; s != nil {
+		w.Record = s.record
+	}
+	return readerOf(w, rep, base)
+}
+
+func readerOf(w jobstore.Work, rep *spec.Replication, base string) reader {
+	list, of := list(w.List()), w.Record.Refused
+	return reader{list, of != nil && of.Listed > 0 && of.Of == base && rep.UseCheckpoints}
+}
+
+// counts reports whether a job may begin at a checkpoint of the target: what that covers is there, or in the job's
+// list. What has left the list since is not there if the target was put back, as a newer log on the source tells.
+func (l logs) counts(source, target *peers.DB, base string, e entry, of reader) bool {
+	needs := l.read(target.Log(base)).lists[e.session]
+	if needs == (list{}) {
+		return true
+	}
+	return of.has && needs.Job == of.list.Job && needs.Changes <= of.list.Changes && !l.putBack(source, target, base)
+}
+
+// putBack reports whether the source has a newer log than the target.
+func (l logs) putBack(source, target *peers.DB, base string) bool {
+	of, known := l.trusted(source, base), l.entries(target.Log(base))
+	if of == nil || of[0].session == "" {
+		return false
+	}
+	has := slices.ContainsFunc(known, func(e entry) bool { return e.session == of[0].session })
+	older := peer.Seq(of[0].seq).Before(peer.Seq(known[0].seq))
+	return !has && !older && l.lone(source, target, base) == nil
 }
 
 // trusted are the checkpoints of a database's log; none when it was written for another database of that
@@ -197,20 +264,15 @@ func (l logs) trusted(db *peers.DB, base string) []entry {
 	return log.entries
 }
 
-// lacksList reports whether the checkpoints that a run finds cover revisions which only a list has, and its job lacks
-// it, or they have left it since: the target was put back, as a newer log on the source tells.
-func (l logs) lacksList(r *run, source, target *peers.DB) bool {
-	base := r.Base()
-	if l.trusted(target, base) == nil || !l.read(target.Log(base)).list {
-		return false
+// lacksList reports whether the checkpoints that a job finds cover revisions which only an earlier list of its own had.
+func (l logs) lacksList(source, target *peers.DB, base string, of reader) bool {
+	lists := l.read(target.Log(base)).lists
+	for _, e := range l.trusted(target, base) {
+		if needs := lists[e.session]; needs == (list{}) || needs.Job == of.list.Job {
+			return !l.counts(source, target, base, e, of)
+		}
 	}
-	back := false
-	if of, known := l.trusted(source, base), l.entries(target.Log(base)); of != nil && of[0].session != "" {
-		has := slices.ContainsFunc(known, func(e entry) bool { return e.session == of[0].session })
-		older := peer.Seq(of[0].seq).Before(peer.Seq(known[0].seq))
-		back = !has && !older && l.lone(source, target, base) == nil
-	}
-	return r.listOf() != base || !r.Replication().UseCheckpoints || back
+	return false
 }
 
 // listOf is the base id of the replication whose list the run's job had when it began; empty if nothing was listed.
@@ -252,8 +314,8 @@ func (k *known) logsOf(r *run) (l bothLogs) {
 	base := r.Base()
 	l.restoredS, l.restoredT = l.source.Restored(), l.target.Restored()
 	l.textS, l.textT = string(l.source.Log(base)), string(l.target.Log(base))
-	l.start = k.logs.agreed(l.source, l.target, base)
-	if k.logs.lacksList(r, l.source, l.target) {
+	l.start = k.logs.agreed(l.source, l.target, base, r.readerOf())
+	if k.logs.lacksList(l.source, l.target, base, r.readerOf()) {
 		l.start = peer.Zero
 	}
 	if since := r.Replication().SinceSeq; l.start == peer.Zero && since != nil {

@@ -32,7 +32,8 @@ var protocolSubject = subject{
 		ps := &protocols{c}
 		c.on.runStarted.add(func(r *run) {
 			terms := protocol.Terms{
-				Replication: r.Replication(), Reset: r.Record().Reset != 0, Lenient: r.lenient(), ListOf: r.listOf(),
+				Replication: r.Replication(), Reset: r.Record().Reset != 0, Lenient: r.lenient(),
+				ListOf: r.listOf(), List: protocol.List(r.readerOf().list),
 				StallTimeout: r.p.applied.StallTimeout,
 			}
 			r.protocol.Run = protocol.New(terms)

@@ -98,7 +98,7 @@ func (sv *savings) called(c call) {
 	case peer.PutLocal:
 		if r.writesAnew(op, sv.logs) {
 			head, _ := sv.logs.head(op.Body)
-			empty := !sv.logs.read(op.Body).list || r.saving.listed
+			empty := sv.logs.read(op.Body).relies() == (list{}) || r.saving.listed
 			if healed := r.saving.list && empty; !healed { // which is told at once
 				sv.checkPace(r)
 			}

@@ -37,7 +37,7 @@ func TestSavings(t *testing.T) {
 	relisting := func(effects ...replication.Effect) func(*rig) {
 		return func(r *rig) {
 			s := r.savesIn(nil)
-			list := func(log, _ map[string]any) { log["unfinished"] = true }
+			list := func(_, newest map[string]any) { newest["list"] = list{"j", 1} }
 			s.has(r.edit(r.db("s1", "a1"), "a"))
 			s.commits()
 			body := s.log("one", s.run.Info().ThroughSeq, list)

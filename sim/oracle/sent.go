@@ -32,5 +32,5 @@ func (s *sent) sends(op peer.PutLocal, begun bool, logs logs) {
 	if at := peer.Seq(head.seq); !slices.Contains(s.puts, at) {
 		s.puts = append(s.puts[max(0, len(s.puts)-3):], at)
 	}
-	s.put[op.Side], s.list = head, logs.read(op.Body).list
+	s.put[op.Side], s.list = head, logs.read(op.Body).relies() != list{}
 }

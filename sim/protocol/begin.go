@@ -357,6 +357,14 @@ func (r opener) lone() *lone {
 	return l
 }
 
+// loneOf is lone, if the run may go on from the target's newest checkpoint.
+func (r opener) loneOf() *lone {
+	if l := r.lone(); l != nil && r.may(r.start.sides[peer.Target].log.session()) {
+		return l
+	}
+	return nil
+}
+
 // proves judges a question for the last change that a source is known by.
 func (r opener) proves(op peer.FindRev) error {
 	next := r.unproved()
@@ -369,7 +377,7 @@ func (r opener) proves(op peer.FindRev) error {
 
 // unproved are the questions whose answers the run does not know yet, or that the source has denied.
 func (r opener) unproved() []peer.FindRev {
-	l := r.lone()
+	l := r.loneOf()
 	if l == nil {
 		return nil
 	}
@@ -443,40 +451,25 @@ func (r opener) begins(op peer.ReadChanges) error {
 	return nil
 }
 
-// lacksList reports whether the checkpoints that the run found cover revisions of a list that the job does not have,
-// or that have left it since the backup to which the target was put back, and notes that, since the run then discards
-// the checkpoints. A run without them has no part in the list.
-func (r opener) lacksList() bool {
-	source, target := &r.start.sides[peer.Source], &r.start.sides[peer.Target]
-	newest, back := source.log.session(), false
-	if newest != "" && !source.foreign() && len(target.log.entries) > 0 && !target.log.has(newest) {
-		back = !source.log.entries[0].seq.Before(target.log.entries[0].seq) && r.lone() == nil
-	}
-	if target.log.unfinished && !target.foreign() && (r.ListOf != r.base || !r.UseCheckpoints || back) {
-		r.start.anew = true
-	}
-	return r.start.anew
-}
-
-// discards reports whether the checkpoints are to be discarded.
-func (r opener) discards() bool { return r.Reset || r.lacksList() && r.UseCheckpoints }
-
 // beginsAt is where the feed is to be read from.
 func (r opener) beginsAt() (peer.Seq, Transition) {
 	source, target := &r.start.sides[peer.Source], &r.start.sides[peer.Target]
 	gone := r.lacksList()
+	switch target := &r.start.sides[peer.Target]; {
+	case gone:
+		r.took(beginsWithoutList)
+	case !target.foreign() && !r.Reset && !r.may(target.log.session()):
+		r.took(passesOthers)
+	}
 	if !r.Reset && !gone {
-		if l := r.lone(); l != nil && len(r.unproved()) == 0 {
+		if l := r.loneOf(); l != nil && len(r.unproved()) == 0 {
 			r.start.alone = true
 			return peer.Seq(l.Seq), beginsAlone
 		}
-		if e, is := common(source.trusted(), target.trusted()); is && e.seq != peer.Zero {
+		if e, is := common(source.trusted(), target.trusted(), r.may); is && e.seq != peer.Zero {
 			r.start.ancestor = e
 			return e.seq, beginsAtCheckpoint
 		}
-	}
-	if gone {
-		r.took(beginsWithoutList)
 	}
 	if len(r.SinceSeq) > 0 {
 		return peer.Seq(r.SinceSeq), beginsAtSince

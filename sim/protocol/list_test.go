@@ -250,3 +250,44 @@ func TestRefusedTwin(t *testing.T) {
 		{"once, and not asked", about, refused(row(1, "a", "1-a")), Ending},
 	})
 }
+
+// relying is a log with a checkpoint at 3 that relies on no list, and with others that each rely on that of a job.
+func relying(jobs ...string) string {
+	history, top := `[{"session_id":"none","recorded_seq":3}]`, `"session_id":"none","source_last_seq":3`
+	for i, job := range jobs {
+		at := fmt.Sprintf(`"session_id":"of %s",`, job)
+		list := fmt.Sprintf(`"list":{"job":"%s","changes":7}`, job)
+		history = fmt.Sprintf(`[{%s"recorded_seq":%d,%s},%s`, at, 5+i, list, history[1:])
+		top = fmt.Sprintf(`%s"source_last_seq":%d,"unfinished":true,%s`, at, 5+i, list)
+	}
+	return fmt.Sprintf(`{%s,"history":%s}`, top, history)
+}
+
+// TestRelies: a run goes on from checkpoints that rely on the list of its job, or on none.
+func TestRelies(t *testing.T) {
+	begins := func(has string, changes int64, target string, at peer.Seq) func(*talk) {
+		return func(c *talk) {
+			c.r.ListOf, c.r.List = has, List{"own", changes}
+			c.opened()
+			c.finds(peer.Source, relying("own", "other"))
+			c.finds(peer.Target, target)
+			c.asks(peer.ReadChanges{Since: at, Limit: 10})
+		}
+	}
+	both := relying("own", "other")
+	covered := strings.Replace(both, `"history":[`, `"history":[{"session_id":"top","recorded_seq":9},`, 1)
+	_, history, _ := strings.Cut(covered, `,"history"`)
+	covered = `{"session_id":"top","source_last_seq":9,"history"` + history
+	check(t, []conversation{
+		{"the job's own behind another one's", spec.Replication{}, begins("base", 7, both, "5"), legal},
+		{"another one's", spec.Replication{}, begins("base", 7, both, "6"), Beginning},
+		{"the newest for all, though there is an own", spec.Replication{}, begins("base", 7, both, "3"), Beginning},
+		{"a list of less", spec.Replication{}, begins("base", 6, both, "5"), Beginning},
+		{"no list", spec.Replication{}, begins("", 7, both, "5"), Beginning},
+		{"without checkpoints", spec.Replication{}, func(c *talk) {
+			c.r.UseCheckpoints = false
+			begins("base", 7, both, "5")(c)
+		}, Beginning},
+		{"another one's that a later one covers", spec.Replication{}, begins("", 0, covered, "6"), legal},
+	})
+}

@@ -16,9 +16,15 @@ type log struct {
 	mark    string // of the first log of the database
 	lone    *lone
 	head    head
-	// unfinished says that its writer had a list of revisions that it goes on trying to copy.
-	unfinished bool
-	fails      bool // it cannot be read
+	// lists are those that checkpoints rely on, by session: their writer goes on trying to copy revisions of that.
+	lists map[string]List
+	fails bool // it cannot be read
+}
+
+// List is a job's list of refused documents, as checkpoints know it.
+type List struct {
+	Job     string `json:"job"`     // a digest of its id
+	Changes int64  `json:"changes"` // of the list so far
 }
 
 // entry is a checkpoint: up to seq everything is on the target.
@@ -89,7 +95,8 @@ func readLog(body []byte) (l log) {
 		Made    string            `json:"instance_start_time"`
 		Mark    string            `json:"mark"`
 		Lone    *lone             `json:"source_read_only"`
-		List    bool              `json:"unfinished"`
+		Relies  bool              `json:"unfinished"`
+		List    List              `json:"list"`
 		History []json.RawMessage `json:"history"`
 	}
 	if len(body) == 0 {
@@ -98,13 +105,14 @@ func readLog(body []byte) (l log) {
 	if err := json.Unmarshal(body, &told); err != nil {
 		return log{fails: true}
 	}
-	l.made, l.mark, l.lone, l.unfinished = told.Made, told.Mark, told.Lone, told.List
+	l.made, l.mark, l.lone, l.lists = told.Made, told.Mark, told.Lone, map[string]List{}
 	if told.Session != "" {
 		l.entries = append(l.entries, entry{told.Session, peer.Seq(told.Seq)})
 	}
 	for i, raw := range told.History {
 		var e struct {
 			Session string `json:"session_id"`
+			List    List   `json:"list"`
 			head
 		}
 		if json.Unmarshal(raw, &e) != nil {
@@ -116,8 +124,12 @@ func readLog(body []byte) (l log) {
 		if told.Session != "" {
 			l.entries = append(l.entries, entry{e.Session, peer.Seq(e.Recorded)})
 		}
+		if e.List != (List{}) {
+			l.lists[e.Session] = e.List
+		}
 		l.history = append(l.history, string(raw))
 	}
+	l.fails = told.List != l.lists[told.Session] || told.Relies != (told.List != List{})
 	return l
 }
 
@@ -155,17 +167,18 @@ func (s *side) foreign() bool {
 	return other && (s.clustered || s.rev == firstRev)
 }
 
-// common is the newest checkpoint that two logs have, as CouchDB's replicator looks for it: both histories,
-// the newest first, in lockstep, until an entry of one is in the other.
-func common(source, target []entry) (entry, bool) {
-	for len(source) > 0 && len(target) > 0 {
-		if slices.Contains(target, source[0]) {
-			return source[0], true
+// common is the newest checkpoint that two logs have and at which a run may begin, by what it may rely on. So it may
+// if the target has a later one that covers as much.
+func common(source, target []entry, may func(session string) bool) (entry, bool) {
+	for _, e := range source {
+		at := slices.Index(target, e)
+		if at < 0 {
+			continue
 		}
-		if slices.Contains(source, target[0]) {
-			return target[0], true
+		covers := func(o entry) bool { return may(o.session) && !o.seq.Before(e.seq) }
+		if may(e.session) || slices.ContainsFunc(target[:at], covers) {
+			return e, true
 		}
-		source, target = source[1:], target[1:]
 	}
 	return entry{}, false
 }

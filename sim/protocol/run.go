@@ -43,6 +43,8 @@ type Terms struct {
 	Lenient bool // the job has crashed so often that the run leaves out documents which it cannot copy
 	// ListOf is the base id of the replication that the job's list is of; empty if nothing is listed.
 	ListOf string
+	// List is by what checkpoints know the job's list.
+	List List
 	// StallTimeout is for how long a run gets nowhere before it is stalled; 0 for ever.
 	StallTimeout time.Duration
 }

@@ -376,6 +376,8 @@ func (r saver) saysRight(op peer.PutLocal, at *side, put *log) error {
 	case string(put.head.Start) != string(r.start.since) || string(put.head.End) != string(newest.seq):
 		return breach(Logging, "it began at %s and has come to %s, and writes %s and %s",
 			r.start.since, newest.seq, put.head.Start, put.head.End)
+	case put.lists[newest.session] != (List{}) && put.lists[newest.session].Job != r.List.Job:
+		return breach(Logging, "it writes a checkpoint that relies on another list, %v", put.lists[newest.session])
 	case put.mark != at.log.mark:
 		return breach(Logging, "it writes a log with the mark %q over one with %q", put.mark, at.log.mark)
 	case known(at.start) && put.made != at.start:

@@ -23,6 +23,7 @@ const (
 	beginsAtSince
 	beginsAnew
 	beginsWithoutList
+	passesOthers
 
 	readsChanges
 	polls
@@ -106,6 +107,7 @@ var words = [transitions]string{
 	beginsAtCheckpoint: "begin at a common checkpoint", beginsAlone: "begin by the target's log alone",
 	beginsAtSince: "begin at since_seq", beginsAnew: "begin at the beginning",
 	beginsWithoutList: "the list that the checkpoints rely on is gone",
+	passesOthers:      "the newest checkpoint relies on the list of another job",
 	readsChanges:      "read changes", polls: "wait for changes", feedBreaks: "the feed breaks behind a row",
 	feedEnds: "the feed of a one-shot ends", countsPending: "count changes to come",
 	compares: "compare with the target", isLacking: "the target lacks a revision",

@@ -1,0 +1,38 @@
+package protocol
+
+import "couchrelay/core/peer"
+
+// lacksList reports whether the checkpoints that the run found cover revisions of a list of its job that it does not
+// have any more, and notes that, since the run then discards the checkpoints.
+func (r opener) lacksList() bool {
+	target := &r.start.sides[peer.Target]
+	for _, e := range target.trusted() {
+		if l := target.log.lists[e.session]; l == (List{}) || l.Job == r.List.Job {
+			r.start.anew = r.start.anew || !r.may(e.session)
+			break
+		}
+	}
+	return r.start.anew
+}
+
+// may reports whether the run may go on from a checkpoint of the target, or one that this covers: if it relies on a
+// list, that must be of the run's job, and have all that it had then. What has left it since is lost to a target that
+// was put back to a backup. A run without checkpoints has no part in a list.
+func (r opener) may(session string) bool {
+	l := r.start.sides[peer.Target].log.lists[session]
+	own := l.Job == r.List.Job && l.Changes <= r.List.Changes && r.ListOf == r.base
+	return l == (List{}) || own && r.UseCheckpoints && !r.wentBack()
+}
+
+// wentBack reports whether the target was put back to a backup: the source has a newer log.
+func (r opener) wentBack() bool {
+	source, target := &r.start.sides[peer.Source], &r.start.sides[peer.Target]
+	newest := source.log.session()
+	if newest == "" || source.foreign() || len(target.log.entries) == 0 || target.log.has(newest) {
+		return false
+	}
+	return !source.log.entries[0].seq.Before(target.log.entries[0].seq) && r.lone() == nil
+}
+
+// discards reports whether the checkpoints are to be discarded.
+func (r opener) discards() bool { return r.Reset || r.lacksList() && r.UseCheckpoints }
