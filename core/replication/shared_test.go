@@ -162,3 +162,22 @@ func TestJobsWithListsAtOnce(t *testing.T) {
 		t.Errorf("job a begins at %s", from)
 	}
 }
+
+// TestJobsWithListsOfReadOnlySource: a source that stores no logs is known by the newest checkpoint alone. A job goes
+// on from that if it is its own, and compares all if it relies on the list of another job.
+func TestJobsWithListsOfReadOnlySource(t *testing.T) {
+	s := newShared(t)
+	s.refuseLogs(403)
+	s.bad["doc7"] = true
+	for n, from := range []string{"0", `"40-opaque"`, "0", `"40-opaque"`, "0"} {
+		job := string("aabba"[n])
+		if got := s.runs(job); got != from {
+			t.Errorf("run %d, of job %s, begins at %s, want %s", n, job, got, from)
+		}
+	}
+	clear(s.bad)
+	s.runs("b")
+	if from := s.runs("a"); from != `"40-opaque"` || !s.dbs[peer.Target].has("doc7", "1-a") {
+		t.Errorf("after all has come job a begins at %s", from)
+	}
+}

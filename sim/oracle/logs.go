@@ -220,7 +220,7 @@ func (r *run) readerOf() reader { return readerOf(r.Work(), r.Replication(), r.B
 // readerOf is a job as it is now.
 func (k *known) readerOf(jobID string, rep *spec.Replication, base string) reader {
 	w := jobstore.Work{JobID: jobID, Record: &jobstore.Record{}}
-	if s := k.shadows[jobID]; s != nil {
+	if s := k.shadows[jobID]; s != nil && s.record != nil {
 		w.Record = s.record
 	}
 	return readerOf(w, rep, base)
