@@ -1,0 +1,68 @@
+package checkpoint
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"couchrelay/core/peer"
+)
+
+// TestCompareLists: a job goes on from checkpoints that rely on its own list, or on none, and keeps those of others in
+// front of them in the log.
+func TestCompareLists(t *testing.T) {
+	log := logOf("d@9", "c@7", "b@5", "a@3")
+	for i, job := range []string{"k", "j", "k"} {
+		log.History[i].List.Job = job
+	}
+	for job, want := range map[string]peer.Seq{"k": "9", "j": "7", "other": "3"} {
+		start, history := Compare(log, log, func(l List) bool { return l.Job == job || l == (List{}) })
+		if start.RecordedSeq != want || !reflect.DeepEqual(history, log.History) {
+			t.Errorf("%s begins at %s, with %v", job, start.RecordedSeq, history)
+		}
+	}
+	none := func(List) bool { return false }
+	if start, history := Compare(log, log, none); start.RecordedSeq != "0" || len(history) != 4 {
+		t.Errorf("without any it begins at %s, with %v", start.RecordedSeq, history)
+	}
+	covers := logOf("x@9", "d@9", "c@7", "b@5", "a@3")
+	covers.History[0].List.Job = "other"
+	start, history := Compare(log, covers, func(l List) bool { return l.Job == "other" })
+	if start.RecordedSeq != "9" || start.List.Job != "other" || len(history) != 4 {
+		t.Errorf("behind one of its own it begins at %+v, with %v", start, history)
+	}
+	covers.SourceLastSeq, covers.History[0].RecordedSeq = "6", "6"
+	if start, _ = Compare(log, covers, func(l List) bool { return l.Job == "other" }); start.RecordedSeq != "5" {
+		t.Errorf("behind one of its own that covers less it begins at %+v", start)
+	}
+	other := logOf("x@8", "c@7", "d@9")
+	other.History[1].List.Job, other.History[2].List.Job = "j", "k"
+	if start, _ = Compare(log, other, func(l List) bool { return l.Job == "j" }); start.RecordedSeq != "7" {
+		t.Errorf("of logs in different orders it begins at %s", start.RecordedSeq)
+	}
+}
+
+// TestTrailKeepsOthers: however many checkpoints a job writes, the log keeps the newest of each other job that relies
+// on a list, and the newest that relies on none.
+func TestTrailKeepsOthers(t *testing.T) {
+	history := logOf("d@4", "c@3", "b@2", "a@1").History
+	for i, job := range []string{"k", "j", "k"} {
+		history[i].List.Job = job
+	}
+	for n := range 500 {
+		history = NewTrail(history).Add(Entry{SessionID: fmt.Sprint("own", n), List: List{"own", int64(n)}}, "")
+	}
+	var kept string
+	for _, e := range history {
+		if !strings.HasPrefix(e.SessionID, "own") {
+			kept += e.SessionID
+		}
+	}
+	if kept != "dca" || len(history) != MaxHistory {
+		t.Errorf("of %d checkpoints it keeps %q", len(history), kept)
+	}
+	if got := NewTrail(history).Add(Entry{SessionID: "none"}, ""); got[MaxHistory-1].SessionID != "c" {
+		t.Errorf("all can go on from the newest, and it keeps %v and drops an older one", got[MaxHistory-1])
+	}
+}
