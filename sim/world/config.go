@@ -136,7 +136,7 @@ func Default() Config {
 	s.MaxJobs, s.MaxChurn, s.StartupJitter = 10, 3, time.Second
 	return Config{
 		Nodes: 2, Servers: 3, Databases: 2, Replicators: Replicators{Tenants: 2}, Jobs: 8, Docs: 5,
-		Duration: 10 * time.Minute, Settle: 6 * time.Hour,
+		Duration: 10 * time.Minute, Settle: 7 * time.Hour,
 		Continuous: 70, Filtered: 20, Attached: 10, Refusals: Refusals{Denied: 5}, NumericServers: 30, BareServers: 20,
 		Think: 20 * time.Second, StoreLatency: 5 * time.Millisecond, NetLatency: 30 * time.Millisecond, SlowReads: 100,
 		Settings: s, Sharing: jobstore.DefaultSharing(),
