@@ -268,6 +268,7 @@ func TestBounds(t *testing.T) {
 		{"connect_to", "a.test:80:[fd00::1]:80", "a.test:80"},
 		{"auth_plugins", "couch_replicator_auth_session", ""}, {"session_refresh_interval_sec", "1", "0"},
 		{"worker_processes", "1", "0"}, {"worker_batch_size", "100000", "100001"}, {"max_jobs", "0", "-1"},
+		{"priority_coeff", "0.000001", "0.0000004"}, {"priority_coeff", "1", "1.000001"},
 	} {
 		s := Default()
 		if err := s.Set(c.name, c.last); err != nil {

@@ -301,9 +301,10 @@ func TestReadAttachmentGone(t *testing.T) {
 	}
 }
 
+// TestInlineLimit: the largest body and the largest inline attachments that may be written fit into one transaction.
 func TestInlineLimit(t *testing.T) {
 	w := newWorld(t)
-	e := w.edit(t, `{"_id":"a"}`)
+	e := w.edit(t, `{"_id":"a","t":"`+strings.Repeat("x", MaxBody-8)+`"}`)
 	for i, size := range []int{MaxInline / 3, MaxInline / 3, MaxInline - 2*(MaxInline/3)} {
 		data := bytes.Repeat([]byte{byte(i)}, size)
 		e.Attachments = append(e.Attachments, Attachment{Name: fmt.Sprint(i), Content: Inline, Data: data})

@@ -224,8 +224,8 @@ func TestLocalsInPages(t *testing.T) {
 				return 0, err
 			})
 			for _, row := range rows {
-				if ids = append(ids, row.ID); row.Rev.String() != "0-1" {
-					t.Errorf("%s has revision %s", row.ID, row.Rev)
+				if ids = append(ids, row.ID); row.Rev.String() != "0-1" || row.Doc.ID != row.ID {
+					t.Errorf("%s has revision %s, and the document of %q", row.ID, row.Rev, row.Doc.ID)
 				}
 			}
 		}

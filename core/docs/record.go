@@ -170,7 +170,7 @@ func firstRecords(db *Database, ids []string, bytes int) ([]*record, error) {
 }
 
 func (db *Database) record(id string) (*record, error) {
-	if r := db.updating[id]; r != nil && r.change > 0 {
+	if r := db.updating[id]; r != nil {
 		return r, nil
 	}
 	records, err := db.records([]string{id})

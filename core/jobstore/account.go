@@ -64,9 +64,6 @@ func (s *Store) Charge(tx kv.Tx, charges []schedule.Charge, now instant.Time) er
 // ChargeRow decodes a row of the usage of an account; ok is false for other rows. A cleared row has a nil
 // value.
 func (s *Store) ChargeRow(key, value []byte) (c schedule.Charge, ok bool) {
-	if !s.Keys.Usage.Contains(key) {
-		return c, false
-	}
 	var account, worker string
 	var at int64
 	if s.Keys.Usage.Scan(key, &account, &at, &worker) != nil {

@@ -369,6 +369,27 @@ func TestMendLooksAgain(t *testing.T) {
 	}
 }
 
+// TestMendedLease: a lease without a heartbeat, or with a value that is none, is put right.
+func TestMendedLease(t *testing.T) {
+	first := newFullBench(t)
+	q := first.s.Keys.Jobs
+	lease, beat := first.row(q.Worker, "w", 1).Key, first.row(q.Beat, "w", 1).Key
+	pairs := first.db.Pairs()
+	for name, damage := range map[string]func(tx kv.Tx){
+		"without heartbeat": func(tx kv.Tx) { tx.Clear(beat) }, "without value": func(tx kv.Tx) { tx.Set(lease, nil) },
+	} {
+		b := *first
+		b.do1(func(tx kv.Tx) error { damage(tx); return nil })
+		for _, f := range b.findings() {
+			b.mend(&f)
+		}
+		if left := b.findings(); len(left) > 0 {
+			t.Errorf("%s: left is %q", name, left[0].What)
+		}
+		b.restore(pairs)
+	}
+}
+
 // TestCheckInPages: without one moment for all, sums are not judged, and all else is.
 func TestCheckInPages(t *testing.T) {
 	b := newFullBench(t)

@@ -91,7 +91,8 @@ func TestDuplicateText(t *testing.T) {
 	}
 }
 
-// TestWhoWaits: a document's job waits for another one's end, and the job of a request does not.
+// TestWhoWaits: a document's job waits for another one's end, and the job of a request does not. What each had before
+// it asked for the replication of the other one, it keeps.
 func TestWhoWaits(t *testing.T) {
 	b := newWaitingBench(t)
 	b.put("one", simple, admin)
@@ -100,12 +101,14 @@ func TestWhoWaits(t *testing.T) {
 	two := b.accept()
 	b.replicate("joe")
 	request := b.accept()
+	before := b.db.Pairs()
 	for _, w := range []Work{two, request} {
 		dup, is := errors.AsType[*Duplicate](b.claim(w, one.Record.RepID))
 		if !is || dup.Waits != (w.JobID == two.JobID) {
 			t.Errorf("%s: %+v", w.JobID, dup)
 		}
 	}
+	same(t, before, b.db.Pairs(), nil)
 }
 
 // TestClaimOfAnotherReplication: a row that gives a replication to a job which is another one keeps nobody from it.

@@ -1,6 +1,7 @@
 package jobstore
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -9,6 +10,8 @@ import (
 	"couchrelay/core/docs"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
+	"couchrelay/core/schedule"
+	"couchrelay/core/spec"
 )
 
 // TestCorruptRowsAreTold: what comes past a row that cannot be read fails and says so, and writes nothing. It neither
@@ -36,12 +39,21 @@ func TestCorruptRowsAreTold(t *testing.T) {
 	}
 	demands := func(b *bench, tx kv.Tx) error { _, _, err := Demands(tx, b.s, 5); return err }
 	reindex := func(b *bench, tx kv.Tx) error { _, err := Reindex(tx, b.s, 5); return err }
+	request := func(b *bench, tx kv.Tx) error {
+		rep, err := spec.ParseRequest([]byte(`{"source":"http://h/x","target":"http://h/y"}`), b.s.Config.Parse)
+		if err == nil {
+			_, err = b.s.Replicate(tx, rep, "joe", b.now)
+		}
+		return err
+	}
 	database := func(k Keys) []byte { return append(docs.Named(k.Docs).Begin, tuple.Pack("_replicator")...) }
 	held := func(k Keys) []byte { return k.Jobs.Owned.Pack("w", "x") }
 	tally := func(k Keys) []byte { return k.Tally.Pack("", 0, byServer, 5) }
 	account := func(k Keys) []byte { return k.Count.Pack(5) }
+	place := func(k Keys) []byte { return append(bytes.Clone(k.Jobs.Ready), tuple.Pack(0, "x")...) }
 	job := func(k Keys) []byte { return k.Jobs.Job.Pack(jobID("r"), 0) }
 	asItIs, old := func(*bench) {}, (*bench).age // a store of a release without index
+	tags := func(b *bench) { b.share(func(c *Sharing) { c.Policy = schedule.Tags }) }
 	failed := func(b *bench) { b.end(b.accept(), func(h Owned) error { return h.Fail(crash.Trouble, Turn{}) }) }
 	for name, c := range map[string]struct {
 		begin func(b *bench)
@@ -56,6 +68,7 @@ func TestCorruptRowsAreTold(t *testing.T) {
 		"held job, list without index": {old, held, list, malformed},
 		"tally":                        {asItIs, tally, servers, malformed},
 		"account":                      {asItIs, account, demands, malformed},
+		"place in the queue":           {tags, place, request, "priority"},
 		"job":                          {old, job, reindex, "record of job"},
 	} {
 		b := newBench(t)

@@ -17,16 +17,19 @@ func TestRedactedDocumentIsWrittenBack(t *testing.T) {
 	if redacted == b.doc("r") {
 		t.Fatal("nothing is redacted")
 	}
-	if refusal := b.put("r", strings.Replace(redacted, "{", `{"comment":"x",`, 1), admin); refusal != nil {
-		t.Fatal(refusal)
-	}
-	if doc := b.doc("r"); !strings.Contains(doc, "u:p@h") || !strings.Contains(doc, `"comment":"x"`) {
-		t.Errorf("stored as %s", doc)
+	for _, shown := range []string{redacted, strings.Replace(redacted, ":*****", "", 1)} {
+		if refusal := b.put("r", strings.Replace(shown, "{", `{"comment":"x",`, 1), admin); refusal != nil {
+			t.Fatal(refusal)
+		}
+		if doc := b.doc("r"); !strings.Contains(doc, "u:p@h") || !strings.Contains(doc, `"comment":"x"`) {
+			t.Errorf("%s is stored as %s", shown, doc)
+		}
 	}
 	b.wantState(w.JobID, Running) // it is the same work
 	before := b.doc("r")
 	for _, moved := range []string{
 		strings.Replace(redacted, "@h/", "@evil/", 1), strings.Replace(redacted, "u:*", "eve:*", 1),
+		strings.NewReplacer("@h/", "@evil/", `{"source"`, `{"_replication_state":"failed","source"`).Replace(redacted),
 	} {
 		refusal := b.put("r", moved, admin)
 		if refusal == nil || refusal.Kind != docs.Denied || !strings.Contains(refusal.Reason, "`source`: *****") {

@@ -301,6 +301,25 @@ func TestBoundedReads(t *testing.T) {
 	}
 }
 
+// TestDatabaseBesideRequests: a list of the jobs of a database reads nothing of jobs of requests.
+func TestDatabaseBesideRequests(t *testing.T) {
+	b := newBench(t)
+	b.put("a", simple, admin)
+	read := func() int {
+		r := &counting{Reader: b.db.Present()}
+		page, err := Lists{Store: b.s, Reader: r}.Page(Listing{Filter: Filter{Instance: jobID("")}, Limit: 9})
+		if err != nil || len(page.Jobs) != 1 {
+			t.Errorf("%+v, %v", page, err)
+		}
+		return r.rows
+	}
+	before := read()
+	b.replicate("joe")
+	if got := read(); got != before {
+		t.Errorf("%d rows are read, and %d before there was a request", got, before)
+	}
+}
+
 // TestJobBetweenPages: a job that is made between two pages of a list, and stands there in the list, is on the second.
 func TestJobBetweenPages(t *testing.T) {
 	b := newBench(t)

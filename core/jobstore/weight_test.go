@@ -102,4 +102,9 @@ func TestTagOfWeight(t *testing.T) {
 	if a := b.account("_replicator"); a.Tail != 300_000_000 {
 		t.Errorf("the account's next tag is %d", a.Tail)
 	}
+	b.put("v", weighing(simple, "1000"), admin) // the mean is 290, and the first job stands at 75 s
+	places = get(b, func(tx kv.Tx) ([]schedule.Place, error) { return b.ready(tx, 5) })
+	if got := places[2].Key; got != 75_000_000+225_000_000*290/1000 {
+		t.Errorf("a heavy job that comes stands at %v", places)
+	}
 }

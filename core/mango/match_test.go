@@ -306,7 +306,11 @@ func TestCostlyMatches(t *testing.T) {
 			`"x":["` + strings.Repeat("b", 1<<20) + `"]`, true},
 		"a regular expression": {`"x":{"$regex":"b{5}$"}`, `"x":"` + strings.Repeat("b", 1<<20) + `"`, false},
 		"a large one":          {`"x":{"$regex":"(b?){1000}c"}`, `"x":"` + strings.Repeat("b", 1<<20) + `"`, true},
-		"of the whole":         {`"$and":[` + list(1000, same(`{"$gt":null}`)) + `]`, members, false},
+		"in empty texts": {`"x":{"$elemMatch":{"$regex":"(b?){1000}c"}}`,
+			`"x":[` + list(12_000, same(`""`)) + `]`, false},
+		"in many empty texts": {`"x":{"$elemMatch":{"$regex":"(b?){1000}c"}}`,
+			`"x":[` + list(24_000, same(`""`)) + `]`, true},
+		"of the whole": {`"$and":[` + list(1000, same(`{"$gt":null}`)) + `]`, members, false},
 	} {
 		s, err := Compile([]byte("{" + c.selector + "}"))
 		if err != nil {

@@ -17,6 +17,7 @@ func TestClaimThatCameWithTheJob(t *testing.T) {
 	}{
 		"the same":        {"", time.Second, false, 0},
 		"another":         {"other", time.Second, false, 1},
+		"just in time":    {"", claimFresh, false, 0},
 		"late":            {"", claimFresh + time.Second, false, 1},
 		"the same, again": {"", time.Second, true, 1},
 	} {

@@ -112,6 +112,9 @@ func TestUnreadableDocument(t *testing.T) {
 		if w.state(other) != jobstore.Running || w.state(doc) != jobstore.Crashing {
 			t.Errorf("%v: %s is %s, and %s %s; %v", cause, doc, w.state(doc), other, w.state(other), n.texts)
 		}
+		if got := w.record(doc).Error; got != "document_unreadable" {
+			t.Errorf("%v: the job says %q", cause, got)
+		}
 		w.damage(key, was)
 		n.endRun(n.runOf(other), cause)
 		w.pass(5 * time.Minute)

@@ -41,6 +41,27 @@ func TestReserved(t *testing.T) {
 	}
 }
 
+// TestFirstRead: before a size is known, documents are taken for such of a kilobyte.
+func TestFirstRead(t *testing.T) {
+	r := New(Plan{Options: Options{Workers: 1, BatchSize: 20, Connections: 6, Memory: 4 * 8 << 10}})
+	op := r.work.nextFetch(&batch{fetch: make([]peer.DocRev, 20)})
+	if len(op.Docs) != 8 || op.Budget != 8<<10 {
+		t.Errorf("%d documents for %d bytes", len(op.Docs), op.Budget)
+	}
+}
+
+// TestAverageOfBulk: reads in bulk that bring nothing count as in CouchDB's replicator, each for a quarter.
+func TestAverageOfBulk(t *testing.T) {
+	p := &New(Plan{}).work
+	for _, want := range []int64{250_000, 437_500, 578_125} {
+		p.useless(false, 1, 1)
+		p.useless(true, 1, 1)
+		if p.skipBulk.value != want || p.skipInline.value != want {
+			t.Errorf("%d and %d millionths, want %d", p.skipBulk.value, p.skipInline.value, want)
+		}
+	}
+}
+
 // TestRoomForTheLargest: a bulk read has room for the largest document so far, however small the ones after it were.
 func TestRoomForTheLargest(t *testing.T) {
 	r := New(Plan{Options: Options{Workers: 1, BatchSize: 4, Connections: 6}})

@@ -271,6 +271,7 @@ func TestSmallRequests(t *testing.T) {
 		for _, op := range small {
 			w := newWindow()
 			w.works(op, time.Second)
+			w.fails(op, status(404), time.Millisecond) // which tells nothing
 			if w.trips[side].time() != time.Second || w.trips[1-side].time() != 0 {
 				t.Errorf("%v: %v", op, w.trips)
 			}

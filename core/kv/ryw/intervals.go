@@ -36,9 +36,6 @@ func (s *intervals) contains(key []byte) bool {
 
 // overlaps reports whether a key of r is in the set.
 func (s *intervals) overlaps(r kv.Range) bool {
-	if s.empty() {
-		return false
-	}
 	c := s.seek(r.Begin)
 	return c.Valid() && bytes.Compare(c.Key(), r.End) < 0
 }
