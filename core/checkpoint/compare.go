@@ -46,7 +46,7 @@ func Compare(source, target Log, counts func(List) bool) (start Entry, history [
 // covered returns the index of a checkpoint of the target that counts and covers what e does; -1 if there is none.
 func covered(e Entry, target []Entry, counts func(List) bool) int {
 	for i, o := range target {
-		if counts(o.List) && !o.RecordedSeq.Before(e.RecordedSeq) {
+		if counts(o.List) && covers(o, e) {
 			return i
 		}
 		if o.SessionID == e.SessionID && o.RecordedSeq == e.RecordedSeq {
@@ -54,6 +54,15 @@ func covered(e Entry, target []Entry, counts func(List) bool) int {
 		}
 	}
 	return -1
+}
+
+// covers reports whether a checkpoint covers what an older one of its log does. A cluster's numbers, which differ from
+// copy to copy, do not tell: there, the run must have begun at the older one, or be the same.
+func covers(newer, older Entry) bool {
+	_, numbers := older.RecordedSeq.Number()
+	sameRun := newer.StartTime == older.StartTime && newer.StartSeq == older.StartSeq
+	goesOn := newer.StartSeq == older.RecordedSeq
+	return (numbers || sameRun || goesOn) && !newer.RecordedSeq.Before(older.RecordedSeq)
 }
 
 // Entries returns the history with the top-level fields in front, as an entry of their own, if they differ

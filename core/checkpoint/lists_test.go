@@ -43,6 +43,23 @@ func TestCompareLists(t *testing.T) {
 	}
 }
 
+// TestCompareListsOfCluster: in a cluster a later checkpoint with a higher number may cover less, unless it is of the
+// same run, or of one that began there.
+func TestCompareListsOfCluster(t *testing.T) {
+	mine := func(l List) bool { return l.Job != "other" }
+	source, target := logOf("b@5-x", "a@3-x"), logOf("c@9-y", "b@5-x", "a@3-x")
+	for i := range source.History {
+		source.History[i].StartSeq, source.History[i].List.Job = "1-x", "other"
+	}
+	copy(target.History[1:], source.History)
+	for began, want := range map[peer.Seq]peer.Seq{"2-y": "0", "1-x": "5-x", "5-x": "5-x"} {
+		target.History[0].StartSeq = began
+		if start, _ := Compare(source, target, mine); start.RecordedSeq != want {
+			t.Errorf("behind a run that began at %s it begins at %s", began, start.RecordedSeq)
+		}
+	}
+}
+
 // TestTrailKeepsOthers: however many checkpoints a job writes, the log keeps the newest of each other job that relies
 // on a list, and the newest that relies on none.
 func TestTrailKeepsOthers(t *testing.T) {
