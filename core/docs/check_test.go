@@ -98,6 +98,22 @@ func TestCheckOfEmptyAttachment(t *testing.T) {
 	}
 }
 
+// TestCheckOfUploads: attachments that are still coming are nothing to report, and a row of one that cannot be read is.
+func TestCheckOfUploads(t *testing.T) {
+	w := newWorld(t)
+	w.upload(t, 1, bytes.Repeat([]byte("x"), 3*pieceSize), pieceSize)
+	if found, _ := w.checked(t, true); len(found) > 0 {
+		t.Errorf("found %q", found)
+	}
+	must(t, w, func(db *Database) (int, error) {
+		db.tx.Set(db.store.uploads.Pack("x"), nil)
+		return 0, nil
+	})
+	if found, _ := w.checked(t, true); len(found) != 1 || !strings.Contains(found[0], "upload") {
+		t.Errorf("found %q", found)
+	}
+}
+
 // TestCheckOfPieces: a piece of an attachment that is gone, too short or too long is told, wherever it is.
 func TestCheckOfPieces(t *testing.T) {
 	const last = 300

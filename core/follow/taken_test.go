@@ -268,3 +268,20 @@ func TestSearch(t *testing.T) {
 		t.Errorf("documents of the database before are left to be asked for: %+v", l)
 	}
 }
+
+// TestExpiredInParts: a worker whose jobs are given back in several transactions asks for the next one until all are.
+// Before that it neither leaves nor forgets the other worker.
+func TestExpiredInParts(t *testing.T) {
+	for _, name := range []string{"me", "other"} {
+		w := New(Config{Worker: "me"})
+		w.name, w.lease, w.left = "me", live, []string{"other"}
+		for i, whole := range []bool{false, false, true} {
+			w.asks = nil
+			w.answered(&ask{req: Expire{Worker: name}}, Expired{Whole: whole})
+			goesOn := w.lease == live && len(w.left) == 1 && len(w.asks) == 1
+			if goesOn == whole || whole && len(w.asks) > 0 {
+				t.Errorf("%s after part %d: lease %v, left %v, asks %v", name, i, w.lease, w.left, w.asks)
+			}
+		}
+	}
+}

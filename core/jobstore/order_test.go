@@ -2,6 +2,7 @@ package jobstore
 
 import (
 	"bytes"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -165,6 +166,20 @@ func TestFloorStays(t *testing.T) {
 	b.replicate("new")
 	if got := b.account("user:new").Tail; got < paid+time.Minute.Microseconds() {
 		t.Errorf("the second job of a new account begins at %d", got)
+	}
+}
+
+// TestFirstOrder: while none is stored, the order in force is that of the configuration.
+func TestFirstOrder(t *testing.T) {
+	b := newBench(t)
+	c := Sharing{Policy: schedule.FIFO, Forgetting: schedule.Forgetting{Interval: time.Hour, Coeff: 300_000},
+		PriorityCoeff: 900_000, Seed: 7, Periods: b.s.Config.Sharing.Periods}
+	b.s.Config.Sharing = c
+	o := get(b, func(tx kv.Tx) (schedule.Order, error) { return b.s.Order(tx) })
+	got := Sharing{Policy: o.Policy, Forgetting: o.Forgetting, PriorityCoeff: o.PriorityCoeff, Seed: o.Seed,
+		Periods: o.Periods}
+	if !reflect.DeepEqual(got, c) {
+		t.Errorf("of %+v it has %+v", c, got)
 	}
 }
 

@@ -311,12 +311,19 @@ func TestInit(t *testing.T) {
 	if uuid, err := run("two"); uuid != "one" || made || err != nil {
 		t.Error("the uuid changed, or the store is new", uuid, made, err)
 	}
-	if err := kv.Do(context.Background(), db, func(tx kv.Tx) error {
-		tx.Set(root.Pack("schema"), []byte{9, 0, 0, 0, 0, 0, 0, 0})
-		return nil
-	}); err != nil {
-		t.Fatal(err)
+	schema := func(n byte) {
+		if err := kv.Do(context.Background(), db, func(tx kv.Tx) error {
+			tx.Set(root.Pack("schema"), []byte{n, 7: 0})
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
 	}
+	schema(1)
+	if uuid, err := run("two"); uuid != "one" || made || err != nil {
+		t.Error("of an earlier release's store:", uuid, made, err)
+	}
+	schema(9)
 	if _, err := run("one"); !errors.Is(err, ErrSchema) {
 		t.Error(err)
 	}
