@@ -300,14 +300,23 @@ func (o *opener) locate(on peer.Side) {
 // was made again, or its service put back to a backup, from when the list had changed less often. The run then discards
 // them, copies all anew, and lists again what it cannot copy. If it only passed over them, as it does over those of
 // other jobs, the next run could have a list by then that lacks what they rely on. The source's log does not count: the
-// target's is written first, and a source that may only be read by now keeps an old one.
-func (o *opener) lacksList() bool {
-	for _, e := range o.sides[peer.Target].trusted().Entries() {
+// target's is written first, and a source that may only be read by now keeps an old one. Behind one that relies on no
+// list, only those matter that Compare looks at: it begins before them if the source lacks that one.
+func (o *opener) lacksList() (lacks bool) {
+	source, target := o.sides[peer.Source].trusted(), o.sides[peer.Target].trusted()
+	counts := func(list checkpoint.List) bool {
+		counts := o.counts(list)
+		lacks = lacks || list.Job == o.plan.List.Job && !counts
+		return counts
+	}
+	for _, e := range target.Entries() {
 		if e.List.Job == o.plan.List.Job || e.List == (checkpoint.List{}) {
-			return !o.counts(e.List)
+			counts(e.List)
+			break
 		}
 	}
-	return false
+	checkpoint.Compare(source, target, counts)
+	return lacks
 }
 
 // counts reports whether the run may go on from checkpoints that rely on a list: it has that, or they rely on none. A
@@ -319,11 +328,15 @@ func (o *opener) counts(list checkpoint.List) bool {
 
 // wentBack reports whether the target was put back to a backup, which lacks what has left the list since: the source
 // has a newer log. A run that was killed between its two logs leaves the newer one on the target, and so does a source
-// that was put back.
+// that was put back. The newest checkpoint may be of another job, which has not come as far as this one.
 func (o *opener) wentBack() bool {
 	source, target := o.sides[peer.Source].trusted(), o.sides[peer.Target].trusted()
-	older := source.SessionID == "" || target.Has(source.SessionID) || source.SourceLastSeq.Before(target.SourceLastSeq)
-	return !older && o.readOnlySource() == nil
+	if target.Has(source.SessionID) || o.readOnlySource() != nil {
+		return false
+	}
+	return slices.ContainsFunc(source.Entries(), func(e checkpoint.Entry) bool {
+		return !e.RecordedSeq.Before(target.SourceLastSeq)
+	})
 }
 
 // compare begins at the newest checkpoint that both logs have and that counts.

@@ -1,0 +1,68 @@
+package replication
+
+import (
+	"testing"
+	"time"
+
+	"couchrelay/core/peer"
+)
+
+// isKilled has a job begin, and kills it once its logs are written on so many sides.
+func (s *shared) isKilled(job string, logs int) {
+	s.as(job)
+	s.begin()
+	was := [2]string{s.logOn(peer.Source).SessionID, s.logOn(peer.Target).SessionID}
+	for written := 0; written < logs; {
+		s.proceed(first)
+		written = 0
+		for side, session := range was {
+			if s.logOn(peer.Side(side)).SessionID != session {
+				written++
+			}
+		}
+	}
+}
+
+// TestPutBackBehindOther: a target is put back to a backup that lacks what has left a job's list since. The newest
+// checkpoint of the source is of another job, which had not come that far.
+func TestPutBackBehindOther(t *testing.T) {
+	s := newShared(t)
+	s.bad["doc7"], s.bad["doc9"] = true, true
+	s.runs("a")
+	backup := s.dbs[peer.Target].backup()
+	delete(s.bad, "doc7")
+	s.runs("a")
+	s.plan.BatchSize, s.plan.CheckpointInterval = 4, time.Nanosecond
+	s.isKilled("b", 2)
+	if at := s.logOn(peer.Source).SourceLastSeq; !at.Before(seqOf(40)) {
+		t.Fatalf("job b has come to %s", at)
+	}
+	s.dbs[peer.Target] = backup
+	from := s.runs("a")
+	if !backup.has("doc7", "1-a") {
+		t.Errorf("job a begins at %s, and doc7 is neither on the target nor in its list", from)
+	}
+}
+
+// TestMadeAnewBehindOther: a job with a list is made anew. Another one, which had not come that far, has written its
+// checkpoint to the target alone. The new list of the first job is not the one that its old checkpoint relies on.
+func TestMadeAnewBehindOther(t *testing.T) {
+	s := newShared(t)
+	s.bad["doc7"] = true
+	s.runs("a")
+	s.plan.BatchSize, s.plan.CheckpointInterval = 4, time.Nanosecond
+	s.isKilled("b", 1)
+	s.as("a")
+	clear(s.list)
+	s.changes++
+	s.bad["doc3"], s.plan.CheckpointInterval = true, time.Hour
+	s.begin()
+	for len(s.list) == 0 {
+		s.proceed(first)
+	}
+	delete(s.bad, "doc7")
+	from := s.runs("a")
+	if !s.dbs[peer.Target].has("doc7", "1-a") {
+		t.Errorf("job a begins at %s, and doc7 is neither on the target nor in its list", from)
+	}
+}
