@@ -7,7 +7,7 @@ import (
 )
 
 // Compare finds where a replication resumes: the newest checkpoint that both logs have, and that counts, as counts says
-// of the list that it relies on. Without such a one it returns the beginning. One counts, too, if the target has a
+// of the list that it relies on. Without such a one it returns the beginning. Another counts, too, if the target has a
 // later one that does and covers as much; start then has the list of that. The history begins at the newest that both
 // have, whatever it relies on: the job with that list is to find it again.
 //
@@ -57,8 +57,11 @@ func covered(e Entry, target []Entry, counts func(List) bool) int {
 }
 
 // covers reports whether a checkpoint covers what an older one of its log does. A cluster's numbers, which differ from
-// copy to copy, do not tell: there, the run must have begun at the older one, or be the same.
+// copy to copy, do not tell: there, the run must have begun at the older one, or be the same, or both be at one place.
 func covers(newer, older Entry) bool {
+	if newer.RecordedSeq == older.RecordedSeq {
+		return true
+	}
 	_, numbers := older.RecordedSeq.Number()
 	sameRun := newer.StartTime == older.StartTime && newer.StartSeq == older.StartSeq
 	goesOn := newer.StartSeq == older.RecordedSeq

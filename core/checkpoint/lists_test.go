@@ -58,6 +58,10 @@ func TestCompareListsOfCluster(t *testing.T) {
 			t.Errorf("behind a run that began at %s it begins at %s", began, start.RecordedSeq)
 		}
 	}
+	target.History[0].StartSeq, target.SourceLastSeq, target.History[0].RecordedSeq = "2-y", "5-x", "5-x"
+	if start, _ := Compare(source, target, mine); start.RecordedSeq != "5-x" {
+		t.Errorf("behind another run that came to the same place it begins at %s", start.RecordedSeq)
+	}
 }
 
 // TestTrailKeepsOthers: however many checkpoints a job writes, the log keeps the newest of each other job that relies

@@ -21,15 +21,19 @@ type logs map[string]log
 
 // log has the checkpoints of a log: its own, and the ones of its history.
 type log struct {
-	entries []entry         // nil with err
-	made    string          // instance_start_time of the database that the log was written for
-	lists   map[string]list // what its checkpoints cover is on the target, but for these, by session
-	lone    *lone           // in a target's log that counts without one on the source; else nil
+	entries []entry          // nil with err
+	made    string           // instance_start_time of the database that the log was written for
+	lists   map[string]list  // what its checkpoints cover is on the target, but for these, by session
+	began   map[string]begin // by session
+	lone    *lone            // in a target's log that counts without one on the source; else nil
 	err     error
 }
 
 // entry is a checkpoint in a log: up to seq, everything is on the target.
 type entry struct{ session, seq string }
+
+// begin is the run that wrote a checkpoint: when its job was made, and where it began.
+type begin struct{ made, seq string }
 
 // list is a job's list of refused documents, as checkpoints know it.
 type list struct {
@@ -90,19 +94,22 @@ func readLog(body []byte) log {
 			SessionID   string          `json:"session_id"`
 			RecordedSeq json.RawMessage `json:"recorded_seq"`
 			List        list            `json:"list"`
+			StartTime   string          `json:"start_time"`
+			StartSeq    json.RawMessage `json:"start_last_seq"`
 		} `json:"history"`
 	}
 	if err := json.Unmarshal(body, &l); err != nil {
 		return log{err: err}
 	}
-	all, lists := []entry{{l.SessionID, string(l.SourceLastSeq)}}, map[string]list{}
+	all, lists, began := []entry{{l.SessionID, string(l.SourceLastSeq)}}, map[string]list{}, map[string]begin{}
 	for _, h := range l.History {
 		all = append(all, entry{h.SessionID, string(h.RecordedSeq)})
+		began[h.SessionID] = begin{h.StartTime, string(h.StartSeq)}
 		if h.List != (list{}) {
 			lists[h.SessionID] = h.List
 		}
 	}
-	return log{entries: all, made: l.InstanceStart, lists: lists, lone: l.Lone}
+	return log{entries: all, made: l.InstanceStart, lists: lists, began: began, lone: l.Lone}
 }
 
 // relies is the list that the newest checkpoint of a log relies on.
@@ -121,7 +128,7 @@ func (l logs) agreed(source, target *peers.DB, base string, of reader) peer.Seq 
 	if last != nil && l.counts(source, target, base, l.trusted(target, base)[0], of) {
 		return peer.Seq(last.Seq)
 	}
-	if e, is := l.common(source, target, base, of); is {
+	if e, _ := l.common(source, target, base, of); e != (entry{}) {
 		return peer.Seq(e.seq)
 	}
 	return peer.Zero
@@ -193,19 +200,28 @@ func (l *lone) purged(source *peers.DB) bool {
 }
 
 // common is the newest checkpoint that the logs of both databases have and at which a job may begin, by what it or a
-// later one of the target that covers as much relies on.
-func (l logs) common(source, target *peers.DB, base string, of reader) (entry, bool) {
+// later one of the target that covers as much relies on; zero if there is none. passed are those of the target that do
+// not help.
+func (l logs) common(source, target *peers.DB, base string, of reader) (e entry, passed []entry) {
 	known := l.trusted(target, base)
 	for _, e := range l.trusted(source, base) {
-		at := slices.Index(known, e)
-		covers := func(o entry) bool {
-			return l.counts(source, target, base, o, of) && !peer.Seq(o.seq).Before(peer.Seq(e.seq))
-		}
-		if slices.ContainsFunc(known[:at+1], covers) {
-			return e, true
+		for _, o := range known[:slices.Index(known, e)+1] {
+			if l.counts(source, target, base, o, of) && l.covers(source, target, base, o, e) {
+				return e, passed
+			}
+			passed = append(passed, o)
 		}
 	}
-	return entry{}, false
+	return entry{}, passed
+}
+
+// covers reports whether a checkpoint of the target covers what an older one does. Where sequences are no numbers, the
+// one in front does not tell of two runs, unless the one began at the end of the other.
+func (l logs) covers(source, target *peers.DB, base string, newer, older entry) bool {
+	began := l.read(target.Log(base)).began
+	by := began[newer.session]
+	follows := source.Server.Numeric || by == began[older.session] || by.seq == older.seq
+	return newer.seq == older.seq || follows && !peer.Seq(newer.seq).Before(peer.Seq(older.seq))
 }
 
 // reader is a job that looks where it may begin.
@@ -248,8 +264,8 @@ func (l logs) putBack(source, target *peers.DB, base string) bool {
 		return false
 	}
 	has := slices.ContainsFunc(known, func(e entry) bool { return e.session == of[0].session })
-	older := peer.Seq(of[0].seq).Before(peer.Seq(known[0].seq))
-	return !has && !older && l.lone(source, target, base) == nil
+	further := func(e entry) bool { return !peer.Seq(e.seq).Before(peer.Seq(known[0].seq)) }
+	return !has && slices.ContainsFunc(of, further) && l.lone(source, target, base) == nil
 }
 
 // trusted are the checkpoints of a database's log; none when it was written for another database of that
@@ -264,15 +280,20 @@ func (l logs) trusted(db *peers.DB, base string) []entry {
 	return log.entries
 }
 
-// lacksList reports whether the checkpoints that a job finds cover revisions which only an earlier list of its own had.
+// lacksList reports whether the checkpoints that a job finds cover revisions which only an earlier list of its own had:
+// the newest one that it might begin at, or one that it would pass over.
 func (l logs) lacksList(source, target *peers.DB, base string, of reader) bool {
 	lists := l.read(target.Log(base)).lists
+	_, looked := l.common(source, target, base, of)
 	for _, e := range l.trusted(target, base) {
 		if needs := lists[e.session]; needs == (list{}) || needs.Job == of.list.Job {
-			return !l.counts(source, target, base, e, of)
+			looked = append(looked, e)
+			break
 		}
 	}
-	return false
+	return slices.ContainsFunc(looked, func(e entry) bool {
+		return lists[e.session].Job == of.list.Job && !l.counts(source, target, base, e, of)
+	})
 }
 
 // listOf is the base id of the replication whose list the run's job had when it began; empty if nothing was listed.
