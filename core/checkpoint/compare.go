@@ -8,8 +8,8 @@ import (
 
 // Compare finds where a replication resumes: the newest checkpoint that both logs have, and that counts, as counts says
 // of the list that it relies on. Without such a one it returns the beginning. Another counts, too, if the target has a
-// later one that does and covers as much; start then has the list of that. The history begins at the newest that both
-// have, whatever it relies on: the job with that list is to find it again.
+// later one that does and covers as much; start then has the list of that, if it is another. The history begins at the
+// newest that both have, whatever it relies on: the job with that list is to find it again.
 //
 // The walk is CouchDB's ("Compare Replication Logs" in its replication protocol): both histories newest
 // first, in lockstep, until an entry of one occurs in the other. CouchDB takes an equal session id as proof
@@ -36,7 +36,9 @@ func Compare(source, target Log, counts func(List) bool) (start Entry, history [
 		}
 		start = rest[0]
 		if i := covered(start, target.Entries(), counts); i >= 0 {
-			start.List = target.Entries()[i].List
+			if by := target.Entries()[i].List; by.Job != start.List.Job {
+				start.List = by // else the source's log is to tell, too, how the list has changed
+			}
 			return start, history
 		}
 	}

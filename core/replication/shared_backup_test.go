@@ -66,3 +66,22 @@ func TestMadeAnewBehindOther(t *testing.T) {
 		t.Errorf("job a begins at %s, and doc7 is neither on the target nor in its list", from)
 	}
 }
+
+// TestPutBackAfterKill: something has left a job's list, which only the target's log says, as the run was killed before
+// it wrote the source's. The next one says so there, too: else nothing tells that the target was put back to a backup.
+func TestPutBackAfterKill(t *testing.T) {
+	s := newShared(t)
+	s.bad["doc7"], s.bad["doc9"] = true, true
+	s.runs("a")
+	backup := s.dbs[peer.Target].backup()
+	delete(s.bad, "doc7")
+	s.isKilled("a", 1)
+	s.plan.Continuous, s.plan.CheckpointInterval = true, time.Second
+	s.begin()
+	s.until(firstRefusedPause / 2)
+	s.dbs[peer.Target] = backup
+	s.runs("a")
+	if !backup.has("doc7", "1-a") {
+		t.Error("doc7 is neither on the target nor in the list")
+	}
+}
