@@ -453,7 +453,6 @@ func (r opener) begins(op peer.ReadChanges) error {
 
 // beginsAt is where the feed is to be read from.
 func (r opener) beginsAt() (peer.Seq, Transition) {
-	source, target := &r.start.sides[peer.Source], &r.start.sides[peer.Target]
 	gone := r.lacksList()
 	switch target := &r.start.sides[peer.Target]; {
 	case gone:
@@ -466,7 +465,7 @@ func (r opener) beginsAt() (peer.Seq, Transition) {
 			r.start.alone = true
 			return peer.Seq(l.Seq), beginsAlone
 		}
-		if e, is := common(source.trusted(), target.trusted(), r.may); is && e.seq != peer.Zero {
+		if e, _ := r.common(); e != (entry{}) && e.seq != peer.Zero {
 			r.start.ancestor = e
 			return e.seq, beginsAtCheckpoint
 		}

@@ -18,7 +18,8 @@ type log struct {
 	head    head
 	// lists are those that checkpoints rely on, by session: their writer goes on trying to copy revisions of that.
 	lists map[string]List
-	fails bool // it cannot be read
+	began map[string]began // by session
+	fails bool             // it cannot be read
 }
 
 // List is a job's list of refused documents, as checkpoints know it.
@@ -31,6 +32,12 @@ type List struct {
 type entry struct {
 	session string
 	seq     peer.Seq
+}
+
+// began is the run that wrote a checkpoint: when its job was made, and where it began.
+type began struct {
+	made string
+	seq  peer.Seq
 }
 
 // lone is by what a target's log knows a source that stores none.
@@ -105,7 +112,8 @@ func readLog(body []byte) (l log) {
 	if err := json.Unmarshal(body, &told); err != nil {
 		return log{fails: true}
 	}
-	l.made, l.mark, l.lone, l.lists = told.Made, told.Mark, told.Lone, map[string]List{}
+	l.made, l.mark, l.lone = told.Made, told.Mark, told.Lone
+	l.lists, l.began = map[string]List{}, map[string]began{}
 	if told.Session != "" {
 		l.entries = append(l.entries, entry{told.Session, peer.Seq(told.Seq)})
 	}
@@ -113,6 +121,7 @@ func readLog(body []byte) (l log) {
 		var e struct {
 			Session string `json:"session_id"`
 			List    List   `json:"list"`
+			Made    string `json:"start_time"`
 			head
 		}
 		if json.Unmarshal(raw, &e) != nil {
@@ -127,6 +136,7 @@ func readLog(body []byte) (l log) {
 		if e.List != (List{}) {
 			l.lists[e.Session] = e.List
 		}
+		l.began[e.Session] = began{e.Made, peer.Seq(e.Start)}
 		l.history = append(l.history, string(raw))
 	}
 	l.fails = told.List != l.lists[told.Session] || told.Relies != (told.List != List{})
@@ -167,18 +177,28 @@ func (s *side) foreign() bool {
 	return other && (s.clustered || s.rev == firstRev)
 }
 
-// common is the newest checkpoint that two logs have and at which a run may begin, by what it may rely on. So it may
-// if the target has a later one that covers as much.
-func common(source, target []entry, may func(session string) bool) (entry, bool) {
-	for _, e := range source {
-		at := slices.Index(target, e)
-		if at < 0 {
-			continue
-		}
-		covers := func(o entry) bool { return may(o.session) && !o.seq.Before(e.seq) }
-		if may(e.session) || slices.ContainsFunc(target[:at], covers) {
-			return e, true
+// common is the newest checkpoint that the run's logs have and at which it may begin, by what it may rely on. So it may
+// if the target has a later one that covers as much. It is zero if there is none. passed are those of the target that
+// do not help.
+func (r opener) common() (e entry, passed []entry) {
+	target := r.start.sides[peer.Target].trusted()
+	for _, e := range r.start.sides[peer.Source].trusted() {
+		for _, o := range target[:slices.Index(target, e)+1] {
+			if r.may(o.session) && r.covers(o, e) {
+				return e, passed
+			}
+			passed = append(passed, o)
 		}
 	}
-	return entry{}, false
+	return entry{}, passed
+}
+
+// covers reports whether a checkpoint of the target covers what an older one does. In a cluster the number in front of
+// a sequence does not tell of two runs, unless the newer one began at the older.
+func (r opener) covers(newer, older entry) bool {
+	log := r.start.sides[peer.Target].log
+	_, numbers := older.seq.Number()
+	by := log.began[newer.session]
+	follows := numbers || by == log.began[older.session] || by.seq == older.seq
+	return newer.seq == older.seq || follows && !newer.seq.Before(older.seq)
 }

@@ -1,16 +1,26 @@
 package protocol
 
-import "couchrelay/core/peer"
+import (
+	"slices"
+
+	"couchrelay/core/peer"
+)
 
 // lacksList reports whether the checkpoints that the run found cover revisions of a list of its job that it does not
-// have any more, and notes that, since the run then discards the checkpoints.
+// have any more: the newest one that it might begin at, or one that it would pass over. It notes that, since the run
+// then discards the checkpoints.
 func (r opener) lacksList() bool {
 	target := &r.start.sides[peer.Target]
+	_, looked := r.common()
 	for _, e := range target.trusted() {
 		if l := target.log.lists[e.session]; l == (List{}) || l.Job == r.List.Job {
-			r.start.anew = r.start.anew || !r.may(e.session)
+			looked = append(looked, e)
 			break
 		}
+	}
+	for _, e := range looked {
+		own := target.log.lists[e.session].Job == r.List.Job
+		r.start.anew = r.start.anew || own && !r.may(e.session)
 	}
 	return r.start.anew
 }
@@ -24,14 +34,16 @@ func (r opener) may(session string) bool {
 	return l == (List{}) || own && r.UseCheckpoints && !r.wentBack()
 }
 
-// wentBack reports whether the target was put back to a backup: the source has a newer log.
+// wentBack reports whether the target was put back to a backup: the source has a newer log, of which some checkpoint
+// reaches as far as the target's newest.
 func (r opener) wentBack() bool {
 	source, target := &r.start.sides[peer.Source], &r.start.sides[peer.Target]
 	newest := source.log.session()
 	if newest == "" || source.foreign() || len(target.log.entries) == 0 || target.log.has(newest) {
 		return false
 	}
-	return !source.log.entries[0].seq.Before(target.log.entries[0].seq) && r.lone() == nil
+	further := func(e entry) bool { return !e.seq.Before(target.log.entries[0].seq) }
+	return slices.ContainsFunc(source.log.entries, further) && r.lone() == nil
 }
 
 // discards reports whether the checkpoints are to be discarded.
