@@ -16,8 +16,8 @@ import (
 func (p *Pair) findRev(ctx context.Context, op peer.FindRev) (peer.RevFound, *peer.Failure) {
 	found, f := p.hasLeaves(ctx, op)
 	if f != nil {
-		// The source may be unable to read the document, and know all the same that it has the revisions. A firewall
-		// may refuse what is in the document.
+		// The source may be unable to read the document, or a firewall may refuse the document for its contents. The
+		// question which revisions the source has sends no contents.
 		refused := f.Status == http.StatusBadRequest || f.Status == http.StatusForbidden && f.Error == ""
 		unread := f.Kind == peer.Broken || f.Kind == peer.Malformed || f.Status >= http.StatusInternalServerError
 		if refused || unread {

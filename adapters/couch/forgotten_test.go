@@ -96,7 +96,8 @@ func TestFindRevThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestFindRevRefused: a firewall refuses what is in a document. Whether the source has the revisions is asked without.
+// TestFindRevRefused: a firewall refuses a document for its contents. So the source is asked whether it has the
+// revisions by a question that sends no contents.
 func TestFindRevRefused(t *testing.T) {
 	for _, c := range []struct {
 		word, answer string

@@ -60,8 +60,9 @@ func TestUnreadDoc(t *testing.T) {
 	}
 }
 
-// TestUnreadDocBeforeBackup: a document is left out, and read later, while another one has changed since. That change
-// still is the one which a backup lacks that is put back, so the job goes, and what is written then is followed.
+// TestUnreadDocBeforeBackup: a document is left out, another one changes, and the first one is read later. The job
+// knows the database by the change of the other one. So it notices a backup that lacks this change: the other one's job
+// goes, and what is written then is followed.
 func TestUnreadDocBeforeBackup(t *testing.T) {
 	w, _ := followed(t, 3)
 	w.couch.unread, w.couch.unable = map[string]bool{"d1": true}, unreadDocs()["500"]

@@ -169,7 +169,7 @@ func TestFloorStays(t *testing.T) {
 	}
 }
 
-// TestFirstOrder: while none is stored, the order in force is that of the configuration.
+// TestFirstOrder: while the store has no order, the one of the configuration is in force.
 func TestFirstOrder(t *testing.T) {
 	b := newBench(t)
 	c := Sharing{Policy: schedule.FIFO, Forgetting: schedule.Forgetting{Interval: time.Hour, Coeff: 300_000},

@@ -468,8 +468,8 @@ func (b *bench) since(w Work, id string) replication.Finding {
 	return f
 }
 
-// TestRefusedBeforeDemand: what the target refused before somebody asked to try all again is tried again, though it is
-// listed afterwards only.
+// TestRefusedBeforeDemand: the target refuses a document, then a user asks to try all, and then the document is listed.
+// It is tried again.
 func TestRefusedBeforeDemand(t *testing.T) {
 	b := newBench(t)
 	b.put("r", refusing, admin)

@@ -92,7 +92,7 @@ type batch struct {
 	// retries is set for copies of revisions that the target refused before. Such a batch is in no order, and
 	// no checkpoint depends on it.
 	retries bool
-	demand  instant.Time // the last one to try refused documents that was known when the work on the batch began
+	demand  instant.Time // of the last RefusedPage before the work on the batch began
 }
 
 // queueBatch makes a batch of rows that ends at last. Rows of one document, which has been changed while the

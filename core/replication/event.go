@@ -32,8 +32,9 @@ type (
 	// Stored answers Refused.
 	Stored struct{}
 	// RefusedPage answers ReadRefused: the first revisions in the list that come after the one that was
-	// named, ordered by document. More says that others may follow. Demand names the last order of an operator to try
-	// all that is listed.
+	// named, ordered by document. More says that others may follow. Demand is the time of the last order of an
+	// operator to try all that is listed, by the clock of the node that took it; 0 if there is none. It only tells
+	// orders apart.
 	RefusedPage struct {
 		Docs   []Listed
 		More   bool

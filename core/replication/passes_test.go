@@ -73,8 +73,8 @@ func TestRefusedBeforeDemand(t *testing.T) {
 	}
 }
 
-// TestRefusedDuringDemand: what is refused in a batch that was begun before an operator asked to try all is listed as
-// of before.
+// TestRefusedDuringDemand: a batch begins, then an operator asks to try all, and then a document of the batch is
+// refused. The list says that this attempt is older than the order.
 func TestRefusedDuringDemand(t *testing.T) {
 	r := New(Plan{})
 	f := &r.refused

@@ -43,7 +43,7 @@ type Finding struct {
 	Failed bool
 	// Refused says of a revision that Failed that the target has refused it.
 	Refused bool `eventlog:"omitzero"`
-	// Demand is the last one that the run knew of when it began with the revision (see RefusedPage).
+	// Demand is that of the last RefusedPage before the run began this attempt; 0 if the list was empty.
 	Demand instant.Time `eventlog:"omitzero"`
 }
 
@@ -108,9 +108,8 @@ type standing struct {
 	keeps, unfinished bool
 	version           checkpoint.List // of the list in the store
 	gone              instant.Time    // when the run learned first that the source lacks what stays listed; 0 before
-	// demand is the last order of an operator to try all that is listed, as the last page told; 0 if there is none.
-	// Until informed, the run does not know it, and begins no batch: each revision is listed with the demand before
-	// its attempt.
+	// demand is that of the last RefusedPage. The run begins no batch until it is informed, that is, until it knows
+	// the demand: each revision is listed with the demand from before its attempt.
 	demand   instant.Time
 	informed bool
 }

@@ -23,14 +23,21 @@ func (s *shared) isKilled(job string, logs int) {
 	}
 }
 
-// TestPutBackBehindOther: a target is put back to a backup that lacks what has left a job's list since. The newest
-// checkpoint of the source is of another job, which had not come that far.
-func TestPutBackBehindOther(t *testing.T) {
-	s := newShared(t)
+// backupBeforeHealing has job a list two documents, and then the target take one of them. It returns a backup of the
+// target from in between.
+func (s *shared) backupBeforeHealing() *database {
 	s.bad["doc7"], s.bad["doc9"] = true, true
 	s.runs("a")
 	backup := s.dbs[peer.Target].backup()
 	delete(s.bad, "doc7")
+	return backup
+}
+
+// TestPutBackBehindOther: a target is put back to a backup that lacks what has left a job's list since. The newest
+// checkpoint of the source is of another job, which had not come that far.
+func TestPutBackBehindOther(t *testing.T) {
+	s := newShared(t)
+	backup := s.backupBeforeHealing()
 	s.runs("a")
 	s.plan.BatchSize, s.plan.CheckpointInterval = 4, time.Nanosecond
 	s.isKilled("b", 2)
@@ -71,10 +78,7 @@ func TestMadeAnewBehindOther(t *testing.T) {
 // it wrote the source's. The next one says so there, too: else nothing tells that the target was put back to a backup.
 func TestPutBackAfterKill(t *testing.T) {
 	s := newShared(t)
-	s.bad["doc7"], s.bad["doc9"] = true, true
-	s.runs("a")
-	backup := s.dbs[peer.Target].backup()
-	delete(s.bad, "doc7")
+	backup := s.backupBeforeHealing()
 	s.isKilled("a", 1)
 	s.plan.Continuous, s.plan.CheckpointInterval = true, time.Second
 	s.begin()

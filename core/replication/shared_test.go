@@ -46,8 +46,8 @@ func (s *shared) runs(job string) string {
 	return s.feedStart()
 }
 
-// TestListOfAnotherJob: two jobs have lists. A document that is only in that of the one is not passed by the other,
-// which reads it, so that it comes when the first job is deleted and its list with it.
+// TestListOfAnotherJob: two jobs have lists. The second job reads, and lists, what only the first one's list has. So
+// these documents come also if the first job is deleted, and its list with it.
 func TestListOfAnotherJob(t *testing.T) {
 	s := newShared(t)
 	s.bad["doc7"] = true
@@ -110,8 +110,9 @@ func TestOthersMayGoOn(t *testing.T) {
 	}
 }
 
-// TestKilledOverAnotherList: a job without a list is killed between its two logs. So the logs agree at a checkpoint of
-// the job before, which relies on that one's list; but the target's says that it has all of that.
+// TestKilledOverAnotherList: a job without a list is killed between its two logs. So both logs have only a checkpoint
+// of another job, which relies on that job's list. The target's newer checkpoint covers that one, and relies on no
+// list.
 func TestKilledOverAnotherList(t *testing.T) {
 	s := newShared(t)
 	s.bad["doc7"] = true

@@ -304,18 +304,18 @@ func (o *opener) locate(on peer.Side) {
 // list, only those matter that Compare looks at: it begins before them if the source lacks that one.
 func (o *opener) lacksList() (lacks bool) {
 	source, target := o.sides[peer.Source].trusted(), o.sides[peer.Target].trusted()
-	counts := func(list checkpoint.List) bool {
-		counts := o.counts(list)
+	look := func(list checkpoint.List) (counts bool) {
+		counts = o.counts(list)
 		lacks = lacks || list.Job == o.plan.List.Job && !counts
 		return counts
 	}
 	for _, e := range target.Entries() {
 		if e.List.Job == o.plan.List.Job || e.List == (checkpoint.List{}) {
-			counts(e.List)
+			look(e.List)
 			break
 		}
 	}
-	checkpoint.Compare(source, target, counts)
+	checkpoint.Compare(source, target, look)
 	return lacks
 }
 

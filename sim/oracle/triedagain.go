@@ -24,12 +24,12 @@ type triedAgain struct {
 type trials struct {
 	base   string
 	runs   []*run
-	asks   instant.Time // when a user asked last to try what is listed, whatever came of it
+	asks   instant.Time // when a user asked last to try what is listed, whether or not the order was carried out
 	asked  demand       // of the last one
 	wanted demand       // of the last one whose user was told that it is done
 }
 
-// demand is what is to be tried since a user asked for it.
+// demand is what the runs of a job have to try once more after a user has asked them to try all.
 type demand struct {
 	listed map[peers.Revision]refusedRow // then
 	heard  map[peers.Revision]int        // how often runs of the job had been told until then that it is refused
