@@ -56,7 +56,7 @@ type instance struct {
 	id              tuple.UUID
 	stored, counted counts
 	blobs           map[tuple.UUID]string // that documents refer to, with words for them
-	lost            map[string][]byte     // documents without an entry, with the keys of these
+	lost            map[string]lost       // documents without a place in the feed, as far as the feed was read
 	strays          map[tuple.UUID]bool   // attachments that were reported
 }
 
@@ -120,7 +120,7 @@ func (c *checking) enter(p *check.Page, key []byte, id tuple.UUID) {
 		return
 	}
 	c.conclude(p)
-	c.one = &instance{id: id, blobs: map[tuple.UUID]string{}, lost: map[string][]byte{}, strays: map[tuple.UUID]bool{}}
+	c.one = &instance{id: id, blobs: map[tuple.UUID]string{}, lost: map[string]lost{}, strays: map[tuple.UUID]bool{}}
 	if _, has := c.names[id]; !has {
 		p.Doubt(key, "the rows from here on are of a database that has no name", check.Mend{})
 	}
@@ -146,7 +146,7 @@ func (c *checking) conclude(p *check.Page) {
 			fmt.Sprintf("%d %s are counted, and there are %d", sum.got, sum.of, sum.want))
 	}
 	for _, id := range slices.Sorted(maps.Keys(one.lost)) {
-		p.Report(one.lost[id], fmt.Sprintf("document %q has no place in the feed of changes: write it again", id))
+		p.Report(one.lost[id].entry, one.lost[id].what)
 	}
 }
 
@@ -273,6 +273,12 @@ func placed(tree *revtree.Tree) (winner revtree.LeafRev, row []byte) {
 	return winner, append([]byte{flags}, winner.String()...)
 }
 
+// lost is what is said of a document whose entry is lost or cannot be read, unless a row of the feed tells its place.
+type lost struct {
+	entry []byte // its key
+	what  string
+}
+
 func (r *checkedRow) record() {
 	tree := r.tree()
 	if len(r.rest) > 1 { // a further part of a record
@@ -289,10 +295,13 @@ func (r *checkedRow) record() {
 	}
 	winner, _ := placed(tree)
 	entry := r.db.entryKey(r.id, !winner.Deleted)
-	if !r.Has(entry) {
-		id := r.id
+	if place := r.Get(entry); len(place) < seqSize { // a row of the feed may still tell it
+		id, what := r.id, "has no place in the feed of changes: write it again"
+		if place != nil {
+			what = "has a place in the feed of changes that cannot be read"
+		}
 		r.Later(func() {
-			r.one.lost[id] = entry
+			r.one.lost[id] = lost{entry, fmt.Sprintf("document %q %s", id, what)}
 			r.one.counted.move(true, !winner.Deleted, 1)
 		})
 	}
@@ -337,11 +346,10 @@ func (r *checkedRow) entry() {
 		r.leftOver(fmt.Sprintf("document %q is listed twice", r.id))
 		return
 	}
-	r.Later(func() { r.one.counted.move(true, alive, 1) })
 	if len(r.value) < seqSize {
-		r.Report(r.key, fmt.Sprintf("the place of document %q cannot be read: write it again", r.id))
-		return
+		return // which record reports
 	}
+	r.Later(func() { r.one.counted.move(true, alive, 1) })
 	seq := seqOf(r.value)
 	if text := winner.String(); string(r.value[seqSize:]) != text {
 		r.Mend(r.key, fmt.Sprintf("document %q is listed with revision %q, and has %s", r.id, r.value[seqSize:], text),
@@ -376,7 +384,7 @@ func (r *checkedRow) change() {
 	winner, row := placed(tree)
 	entry := r.db.entryKey(r.id, !winner.Deleted)
 	switch at := r.Get(entry); {
-	case at == nil && bytes.Equal(r.value, row):
+	case len(at) < seqSize && bytes.Equal(r.value, row):
 		value := append(c.Seq.stored(), winner.String()...)
 		r.Mend(entry, fmt.Sprintf("document %q is not listed", r.id), set(entry, value))
 		r.Later(func() { delete(r.one.lost, c.ID) })

@@ -3,6 +3,7 @@ package docs
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -187,7 +188,8 @@ func TestCheckOfLostRevisions(t *testing.T) {
 	}
 }
 
-// TestCheckOfCutEntry: an entry that has lost its revision says still where the document is in the feed.
+// TestCheckOfCutEntry: an entry that has lost its revision says still where the document is in the feed. Of one that is
+// cut shorter the feed tells the place, and nothing does once its row there is lost.
 func TestCheckOfCutEntry(t *testing.T) {
 	w := newWorld(t)
 	w.replicate(t, `{"_id":"a","_rev":"1-a"}`)
@@ -197,12 +199,19 @@ func TestCheckOfCutEntry(t *testing.T) {
 		return row, err
 	})
 	for cut, want := range map[int]string{
-		seqSize: `document "a" is listed with revision "", and has 1-a`, seqSize - 1: `the place of document "a"`,
+		seqSize: `document "a" is listed with revision "", and has 1-a`, seqSize - 1: `document "a" is not listed`,
 	} {
 		w.change(t, kv.KeyValue{Key: row.Key, Value: row.Value[:cut]})
 		if found, _ := w.checked(t, true); len(found) != 1 || !strings.Contains(found[0], want) {
 			t.Errorf("of %d bytes: found %q, want %q", cut, found, want)
 		}
+	}
+	w.change(t, kv.KeyValue{Key: must(t, w, func(db *Database) ([]byte, error) {
+		return db.changeKey(seqOf(row.Value), "a"), nil
+	})})
+	want := `document "a" has a place in the feed of changes that cannot be read`
+	if found, _ := w.checked(t, true); len(found) != 1 || !strings.Contains(found[0], want) {
+		t.Errorf("without a row in the feed: found %q, want %q", found, want)
 	}
 }
 
@@ -281,5 +290,29 @@ func TestCheckOfUnreadable(t *testing.T) {
 		if found, _ := w.checked(t, true); !strings.Contains(strings.Join(found, "\n"), c.want) {
 			t.Errorf("found %q, want %q", found, c.want)
 		}
+	}
+}
+
+// TestWriteOfLostPlace: a document that has lost its entry and its row in the feed can be written, and is in the feed
+// then; until then a reader that asks for its place is told that this cannot be read.
+func TestWriteOfLostPlace(t *testing.T) {
+	w := newWorld(t)
+	w.replicate(t, `{"_id":"a","_rev":"1-a"}`)
+	for _, pair := range must(t, w, func(db *Database) (rows []kv.KeyValue, err error) {
+		entry, err := db.tx.Get(db.entryKey("a", true))
+		return []kv.KeyValue{{Key: db.entryKey("a", true)}, {Key: db.changeKey(seqOf(entry), "a")}}, err
+	}) {
+		w.change(t, pair)
+	}
+	place := func(db *Database) (*Document, error) { return db.Read("a", Want{LocalSeq: true}) }
+	if _, err := w.once(t, func(db *Database) (any, error) { return place(db) }); !errors.Is(err, kv.ErrUnreadable) {
+		t.Errorf("a read of the place ends with %v", err)
+	}
+	w.replicate(t, `{"_id":"a","_revisions":{"start":2,"ids":["b","a"]}}`)
+	if got := w.changes(t, Query{}); !strings.Contains(got, "a 2-b") {
+		t.Errorf("the feed has %q", got)
+	}
+	if found, _ := w.checked(t, true); len(found) > 0 || *must(t, w, place).Meta.LocalSeq == (Seq{}) {
+		t.Errorf("found %q", found)
 	}
 }

@@ -74,6 +74,8 @@ func (db *Database) addMeta(d *Document, r *record, want Want) error {
 	if want.LocalSeq {
 		if err := db.loadSeqs([]*record{r}); err != nil {
 			return err
+		} else if r.seq == (Seq{}) {
+			return malformed("entry of document %q", r.id)
 		}
 		d.Meta.LocalSeq = &r.seq
 	}

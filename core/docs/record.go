@@ -180,7 +180,8 @@ func (db *Database) record(id string) (*record, error) {
 	return records[0], nil
 }
 
-// loadSeqs reads the places in the feed of those records that have one.
+// loadSeqs reads the places in the feed of those records that have one. A document that has lost its entry has none,
+// and gets one when it is written; a check removes the row that it may have left in the feed.
 func (db *Database) loadSeqs(records []*record) error {
 	var keys [][]byte
 	var placed []*record
@@ -197,10 +198,12 @@ func (db *Database) loadSeqs(records []*record) error {
 		return err
 	}
 	for i, entry := range entries {
-		if len(entry) < seqSize {
+		switch {
+		case len(entry) >= seqSize:
+			placed[i].seq = seqOf(entry)
+		case entry != nil:
 			return malformed("entry of document %q", placed[i].id)
 		}
-		placed[i].seq = seqOf(entry)
 	}
 	return nil
 }

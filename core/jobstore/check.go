@@ -240,7 +240,7 @@ func (c *checking) lot(p *check.Page, j *jobs.Job, rec *Record) {
 				Set:  []kv.KeyValue{{Key: c.k.Lifted.Pack(j.Lot), Value: []byte{}}}})
 		}
 	case at == Parking{}:
-		p.Report(key, fmt.Sprintf("job %q stands still for a reason that is not known: %q", j.ID, j.Lot))
+		p.Report(key, fmt.Sprintf("job %q stands still for an unknown reason, %q: pause and resume it", j.ID, j.Lot))
 	}
 }
 

@@ -211,6 +211,7 @@ func damages(b *bench) []damage {
 		added("lifted hold without a name", true, k.Lifted.Pack(5), ""),
 		added("deleted database", false, k.Dropped.Pack("x"), ""),
 
+		added("setting of nothing", false, append(bytes.Clone(k.Order), 1), "{}"),
 		changed("layout", false, root.Sub("schema"), "", 0, ""), changed("uuid", false, root.Sub("uuid"), "", 0, ""),
 		lost("layout", false, root.Sub("schema"), "", 0), lost("uuid", false, root.Sub("uuid"), "", 0),
 		added("shares", false, k.Shares.Pack("a"), "x"), added("usage", false, k.Usage.Pack("a", 1, "w"), ""),
@@ -219,7 +220,7 @@ func damages(b *bench) []damage {
 		lost("name of the database", false, k.Docs.Sub(0), "_replicator", 1), lost("sequence", false, in.Sub(0), "", 0),
 		changed("description of the database", false, k.Docs.Sub(0), "_replicator", 1, "x"),
 		lost("revisions", false, in.Sub(4), "crash", 1), changed("revisions", false, in.Sub(4), "crash", 1, "\x01x"),
-		lost("entry", true, in.Sub(5), "crash", 1),
+		lost("entry", true, in.Sub(5), "crash", 1), changed("entry", true, in.Sub(5), "crash", 1, "short"),
 		lost("entry of a deleted document", true, in.Sub(6), "gone", 1),
 		added("entry", true, in.Pack(6, "crash"), strings.Repeat("x", 20)),
 		lost("change of a document", true, in.Sub(7), "crash", 3),

@@ -2,6 +2,7 @@ package jobstore
 
 import (
 	"cmp"
+	"errors"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/jobs"
@@ -169,8 +170,11 @@ func (o Operator) Cancel(jobID string) (changed bool, err error) {
 	}
 	for {
 		doc, err := db.Read(rec.DocID, docs.Want{Deleted: true, Conflicts: true})
-		if err != nil || doc.Deleted {
-			return err == nil, err
+		if errors.Is(err, docs.ErrMissing) || err == nil && doc.Deleted {
+			return true, o.Store.remove(o.Tx, jobID) // which is gone with its document, unless the store is damaged
+		}
+		if err != nil {
+			return false, err
 		}
 		// The winner goes last: no other leaf makes a job on the way.
 		deletions := make([]docs.Edit, 0, len(doc.Meta.Conflicts)+1)

@@ -59,7 +59,8 @@ func (o Operator) Pause(jobID, reason string) (changed bool, err error) {
 }
 
 // Resume ends an operator's pause, and reports whether there was one. A job whose document says "paused": true
-// stays as it is.
+// stays as it is. A job that stands among those that are paused, and has no pause, comes back as well: a check
+// advises it.
 func (o Operator) Resume(jobID, reason string) (changed bool, err error) {
 	j, rec, err := readJob(o.Store, o.Tx, jobID)
 	switch {
@@ -71,7 +72,7 @@ func (o Operator) Resume(jobID, reason string) (changed bool, err error) {
 		return false, isOver(rec)
 	case rec.PausedByDocument:
 		return false, byItsDocument(rec)
-	case rec.Pause == nil:
+	case rec.Pause == nil && j.Lot != lotPaused:
 		return false, nil
 	}
 	rec.Pause = nil
