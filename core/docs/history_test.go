@@ -1,9 +1,14 @@
 package docs
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"couchrelay/core/docs/revtree"
+	"couchrelay/core/kv"
 )
 
 // TestLongHistory stems, splits the record over several keys, and shrinks it again.
@@ -130,5 +135,17 @@ func TestNameIsNoText(t *testing.T) {
 	}
 	if got := w.changes(t, Query{}); got != "" {
 		t.Errorf("the feed has %q", got)
+	}
+}
+
+// TestCutRecords: a record that is cut anywhere is told of as one that cannot be read.
+func TestCutRecords(t *testing.T) {
+	r := record{marks: []mark{{5, revtree.Rev{Gen: 300, ID: strings.Repeat("ab", 16)}}}}
+	r.tree.Insert(revtree.Rev{Gen: 1, ID: strings.Repeat("cd", 16)}, nil, revtree.Leaf{})
+	whole := r.append(nil, 7)
+	for n := range len(whole) {
+		if err := new(record).decode(slices.Clip(whole[:n])); !errors.Is(err, kv.ErrUnreadable) {
+			t.Errorf("of %d bytes of %d: %v", n, len(whole), err)
+		}
 	}
 }

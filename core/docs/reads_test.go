@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	"couchrelay/core/instant"
@@ -89,6 +90,29 @@ func TestDamagedRowsAreTold(t *testing.T) {
 			}
 			damage(func(tx kv.Tx) { tx.Clear(behind) })
 		}
+	}
+}
+
+// TestLostParts: of a value that takes several rows none is left out in silence, whichever is lost.
+func TestLostParts(t *testing.T) {
+	store := fakefdb.New()
+	w := &world{Database: store, Store: New(tuple.Subspace("root")), name: "db"}
+	w.create(t, "db", 1)
+	long := strings.Repeat("x", 3*chunkSize)
+	w.replicate(t, `{"_id":"a","_rev":"1-a","text":"`+long+`"}`)
+	read := func(db *Database) (any, error) { return db.Read("a", Want{}) }
+	if _, err := w.once(t, read); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range store.Pairs() {
+		if !bytes.Contains(row.Value, []byte("xxx")) {
+			continue
+		}
+		w.change(t, kv.KeyValue{Key: row.Key})
+		if _, err := w.once(t, read); !errors.Is(err, kv.ErrUnreadable) {
+			t.Errorf("a document without %q: %v", row.Key, err)
+		}
+		w.change(t, row)
 	}
 }
 

@@ -71,8 +71,10 @@ func (r *record) decode(value []byte) (err error) {
 			return err
 		}
 	}
-	r.tree, _, err = revtree.Decode(rest)
-	return err
+	if r.tree, _, err = revtree.Decode(rest); err != nil {
+		return malformed("revisions of document %q", r.id)
+	}
+	return nil
 }
 
 func (r *record) decodeMark(b []byte) ([]byte, error) {

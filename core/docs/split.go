@@ -3,6 +3,7 @@ package docs
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
@@ -64,6 +65,9 @@ func joinSplit(r kv.Reader, key, first []byte) (value []byte, chunks int, err er
 	rest, err := r.GetAll(keys)
 	if err != nil {
 		return nil, 0, err
+	}
+	if i := slices.IndexFunc(rest, func(chunk []byte) bool { return chunk == nil }); i >= 0 {
+		return nil, 0, malformed("key %x, which is missing", keys[i])
 	}
 	return bytes.Join(append([][]byte{value}, rest...), nil), int(n), nil
 }

@@ -207,9 +207,6 @@ func disagree(j *jobs.Job, rec *Record) string {
 
 // needs demands a row with a value that follows from others.
 func (c *checking) needs(p *check.Page, key, value []byte, what string) {
-	if value == nil {
-		value = []byte{}
-	}
 	if got := p.Look(key); got == nil || !bytes.Equal(got, value) {
 		p.Mend(key, "a row is missing or wrong: "+what,
 			check.Mend{What: "write the row", Set: []kv.KeyValue{{Key: key, Value: value}}})

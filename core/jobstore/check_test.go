@@ -189,6 +189,7 @@ func damages(b *bench) []damage {
 		lost("label", true, k.Index.Sub(int64(0), byServer, "crash.t:80"), "", 1),
 		lost("one of many labels", true, k.Index.Sub(int64(0), byServer, "h:80"), "ready", 1),
 		added("label", true, k.labelRow(0, label{byServer, "h:80"}, stray), ""),
+		added("label of another server", true, k.labelRow(0, label{byServer, "other:80"}, ready), ""),
 		added("label of another group", true, k.labelRow(over, label{byState, "failed"}, ready), ""),
 		counted("tally", true, k.tallyRow("", 0, label{byServer, "h:80"}), 3),
 		counted("tally of a database", true, k.tallyRow(instancePrefix(tuple.UUID{1}), 0, label{byServer, "h:80"}), -1),

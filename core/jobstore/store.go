@@ -1,6 +1,7 @@
 package jobstore
 
 import (
+	"bytes"
 	"encoding/hex"
 	"fmt"
 	"strings"
@@ -134,9 +135,7 @@ func (s *Store) setSpec(tx kv.Tx, jobID string, r *spec.Replication) error {
 }
 
 func (s *Store) clearSpec(tx kv.Tx, jobID string) {
-	r := s.Keys.Spec.Sub(jobID).Range()
-	tx.AddReadConflict(r) // so that a commit that lands late cannot bring an old replication back
-	tx.ClearRange(r)
+	tx.ClearRange(s.Keys.Spec.Sub(jobID).Range())
 }
 
 // Spec reads the replication of a job; nil when there is none.
@@ -151,8 +150,11 @@ func (s *Store) spec(r kv.Reader, jobID string) (rep *spec.Replication, size int
 	if err != nil || len(rows) == 0 {
 		return nil, 0, err
 	}
-	raw := rows[0].Value // which is all of most
-	for _, row := range rows[1:] {
+	var raw []byte
+	for i, row := range rows {
+		if key := s.Keys.Spec.Pack(jobID, int64(i)); !bytes.Equal(row.Key, key) {
+			return nil, 0, fmt.Errorf("%w: replication of job %q: %x is missing", jobs.ErrCorrupt, jobID, key)
+		}
 		raw = append(raw, row.Value...)
 	}
 	if rep, err = spec.Decode(raw); err != nil {

@@ -432,6 +432,22 @@ func TestRepeatedRequestWritesNothing(t *testing.T) {
 	}
 }
 
+// TestRepeatedRequestPauses: a request that is sent again and says that the job is to be paused pauses it, at the time
+// of that request and by its user.
+func TestRepeatedRequestPauses(t *testing.T) {
+	b := newBench(t)
+	id := b.replicate("joe")
+	b.now = b.now.Add(time.Minute)
+	rep := get(b, func(tx kv.Tx) (*spec.Replication, error) { return b.s.Spec(tx, id) })
+	rep.Paused = true
+	b.do(func(tx kv.Tx) error { _, err := b.s.Replicate(tx, rep, "joe", b.now); return err })
+	rec := b.record(id)
+	want := Event{Type: "paused", At: b.now, By: "joe", Reason: "by the document"}
+	if rec.History[0] != want || rec.LastUpdated != b.now || rec.View().State != Paused {
+		t.Errorf("it is %s since %v, with history %v", rec.View().State, rec.LastUpdated, rec.History)
+	}
+}
+
 // TestUploadByAnotherClock: an upload is not swept by a node whose clock is hours ahead, and goes on. One that was
 // abandoned goes in the end.
 func TestUploadByAnotherClock(t *testing.T) {

@@ -93,6 +93,19 @@ func TestWaitingRowWithoutJob(t *testing.T) {
 	}
 }
 
+// TestLostPartOfReplication: a replication that has lost a part, without which the others can be read, does not run.
+func TestLostPartOfReplication(t *testing.T) {
+	b := newBench(t)
+	b.put("r", strings.Replace(simple, "}", `,"doc_ids":["`+strings.Repeat("x", 3*specChunk)+`"]}`, 1), admin)
+	id := jobID("r")
+	b.do1(func(tx kv.Tx) error { tx.Clear(b.s.Keys.Spec.Pack(id, int64(1))); return nil })
+	tx := b.db.Begin(t.Context(), kv.Options{})
+	defer tx.Cancel()
+	if rep, err := b.s.Spec(tx, id); !errors.Is(err, jobs.ErrCorrupt) {
+		t.Errorf("%d bytes of its id are read, and the error is %v", len(rep.Filter.DocIDs[0]), err)
+	}
+}
+
 // TestAuditCountsJobs: an audit, which tests and simulations rely on, finds an account whose number of jobs is off.
 func TestAuditCountsJobs(t *testing.T) {
 	b := newBench(t)

@@ -89,6 +89,7 @@ func TestRefusedSelectors(t *testing.T) {
 		`{"$not":[]}`:                 "bad_arg",
 		`{"$text":null}`:              "bad_arg",
 		`{"$not":{"$text":"x"}}`:      "bad_arg",
+		`{"$nor":[{"$text":"x"}]}`:    "bad_arg",
 		`{"a":{"$text":"x"}}`:         "bad_field",
 		`{"$default":{"$eq":"x"}}`:    "bad_field",
 		`{"$default":1}`:              "bad_field",

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -54,4 +55,33 @@ func TestEachRefusalIsListed(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// TestManyRefusals: the log names the first refused documents of a run, and at its end tells how many more there were.
+func TestManyRefusals(t *testing.T) {
+	for refused, rest := range map[int]string{
+		maxRefusedNotes: "", maxRefusedNotes + 1: "1 more refusals in this run",
+	} {
+		w := newWorld(t)
+		w.putMany(1, true)
+		n := w.start("n", nil)
+		w.pass(time.Second)
+		run := n.runOf("r000")
+		for i := range refused {
+			refusal := peer.Refusal{ID: fmt.Sprint(i), Rev: "1-a", Status: 403}
+			n.step(RunRefused{Run: run, Findings: []replication.Finding{{Refusal: refusal}}})
+			w.pass(time.Second)
+		}
+		n.step(RunEnded{Run: run, End: replication.End{Cause: replication.Crashed}})
+		var told []string
+		for i, what := range n.notes {
+			if what == "refused" {
+				told = append(told, n.texts[i])
+			}
+		}
+		last := told[len(told)-1]
+		if named := len(told) - len(rest)/max(len(rest), 1); named != maxRefusedNotes || rest != "" && last != rest {
+			t.Errorf("of %d the log tells %q", refused, told)
+		}
+	}
 }
