@@ -301,6 +301,7 @@ func (k Keys) IDs(r kv.Reader) (list []string, err error) {
 // more of them behind; then it is left out and its id returned.
 func (q *Queue) assemble(rows []kv.KeyValue, all bool) (page []*Job, rest string, err error) {
 	var last *Job
+	var parts int64 // of its data
 	for _, row := range rows {
 		t, err := q.Keys.Job.Unpack(row.Key)
 		if err != nil || len(t) == 0 {
@@ -311,12 +312,16 @@ func (q *Queue) assemble(rows []kv.KeyValue, all bool) (page []*Job, rest string
 			if last, err = decodeHeader(id, row.Value); err != nil {
 				return nil, "", OfJob(id, err)
 			}
-			page = append(page, last)
+			page, parts = append(page, last), 0
 			continue
 		}
 		if last == nil || last.ID != id {
 			return nil, "", OfJob(id, corruptf("data of job %q without its header", id))
 		}
+		if t[1] != parts {
+			return nil, "", OfJob(id, corruptf("data of job %q continues with part %v instead of %d", id, t[1], parts))
+		}
+		parts++
 		last.Data = append(last.Data, row.Value...)
 	}
 	if !all && last != nil {

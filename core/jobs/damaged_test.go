@@ -159,6 +159,25 @@ func TestUnreadableOfOne(t *testing.T) {
 	}
 }
 
+// TestLostPart: a job that has lost a part of its data, but for the last one, is read neither by itself nor in a list.
+func TestLostPart(t *testing.T) {
+	db, root := newStore(t)
+	q := New(KeysBelow(root, "kind"))
+	must(t, db, func(tx kv.Tx) (bool, error) {
+		return true, q.Add(tx, "a", Schedule{}, make([]byte, 2*chunkSize+1))
+	})
+	for part := range int64(2) {
+		tx := db.Begin(t.Context(), kv.Options{})
+		tx.Clear(q.Keys.Job.Pack("a", part))
+		_, alone := q.Get(tx, "a")
+		_, listed := q.List(tx, Page{Limit: 9})
+		if !errors.Is(alone, ErrCorrupt) || !errors.Is(listed, ErrCorrupt) {
+			t.Errorf("without part %d: alone %v, in a list %v", part, alone, listed)
+		}
+		tx.Cancel()
+	}
+}
+
 // TestDamagedStopMark: a worker is told of a row of its jobs that does not say whether it is to stop the run.
 func TestDamagedStopMark(t *testing.T) {
 	db, root := newStore(t)
