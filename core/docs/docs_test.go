@@ -50,7 +50,7 @@ func TestDatabases(t *testing.T) {
 		t.Errorf("bad name: %v", refusal)
 	}
 	if err := kv.Do(t.Context(), w, func(tx kv.Tx) error {
-		_, err := w.Open(tx, strings.Repeat("x", maxNameSize+1))
+		_, err := w.Open(tx, strings.Repeat("x", kv.MaxKeySize)) // no store has such a key
 		return err
 	}); !errors.Is(err, ErrNoDatabase) {
 		t.Errorf("opened by a long name: %v", err)

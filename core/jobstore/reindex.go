@@ -41,7 +41,7 @@ func Reindex(tx kv.Tx, s *Store, limit int) (done bool, err error) {
 	tx.Max(s.Keys.Schema, schemaVersion)
 	after, size := string(row), 0
 	behind := s.Keys.Border.Range()
-	behind.Begin = s.Keys.Border.Pack(after)
+	behind.Begin = kv.KeyAfter(s.Keys.Border.Pack(after))
 	for limit > 0 && size < reindexBytes {
 		page := min(limit, dropPage)
 		list, err := s.Jobs.List(tx, jobs.Page{After: after, Limit: page})

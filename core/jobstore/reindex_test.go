@@ -33,16 +33,22 @@ func (b *bench) reindex(limit int) (done bool) {
 func TestReindexBesideChanges(t *testing.T) {
 	for _, c := range []struct {
 		name      string
+		before    int // pages of one job
 		limit     int
 		doc       string
 		conflicts bool
 	}{
-		{"the last job of a page", 1, "a", true},
-		{"a job within a page", 2, "a", true},
-		{"a job behind a page", 1, "b", false},
-		{"a job of the last page", 9, "c", true},
+		{"the last job of a page", 0, 1, "a", true},
+		{"a job within a page", 0, 2, "a", true},
+		{"a job behind a page", 0, 1, "b", false},
+		{"a job of the last page", 0, 9, "c", true},
+		{"a job of an earlier page", 1, 1, "a", false},
+		{"a job before the last page", 1, 9, "a", false},
 	} {
 		b := newAgedBench(t, "a", "b", "c")
+		for range c.before {
+			b.reindex(1)
+		}
 		change := b.db.Begin(t.Context(), kv.Options{})
 		if done, err := b.by(change).Pause(jobID(c.doc), ""); !done || err != nil {
 			t.Fatal(done, err)
