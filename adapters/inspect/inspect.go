@@ -113,7 +113,11 @@ func (p *pass) run(ctx context.Context) error {
 			return err
 		}
 		var found []check.Finding
-		err := p.read(ctx, func(r kv.Reader) (err error) { found, done, err = c.Step(r); return err })
+		err := p.read(ctx, func(r kv.Reader) error {
+			more, last, err := c.Step(r)
+			found, done = append(found, more...), last // a transaction may fail after a step, which is not repeated
+			return err
+		})
 		if err != nil {
 			return fmt.Errorf("read the store: %w", err)
 		}

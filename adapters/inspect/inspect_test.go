@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"couchrelay/adapters/embedded"
 	"couchrelay/core/docs"
+	"couchrelay/core/instant"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
@@ -155,6 +159,61 @@ func TestBusyStore(t *testing.T) {
 				t.Errorf("a repair in quiet: %+v", got)
 			}
 		})
+	}
+}
+
+// flaky is a world in which one read of a store fails, in a way that another attempt may not meet.
+type flaky struct {
+	left int // reads before it
+	now  instant.Time
+}
+
+func (w *flaky) Now() instant.Time { return w.now }
+
+func (w *flaky) Decide(op fakefdb.Op) (out fakefdb.Outcome) {
+	if op.Kind == fakefdb.Read {
+		if w.left--; w.left == -1 {
+			out.Fault = fakefdb.FutureVersion
+		}
+	}
+	return out
+}
+
+func (w *flaky) Sleep(ctx context.Context, d time.Duration) error {
+	w.now = w.now.Add(d)
+	return ctx.Err()
+}
+func (w *flaky) Await(_ context.Context, arm func(func())) error { arm(func() {}); return nil }
+func (w *flaky) After(_ time.Duration, f func())                 { f() }
+
+// TestFailedReads: whichever read of a check in pages fails, all that is found is told, and once.
+func TestFailedReads(t *testing.T) {
+	world := &flaky{left: math.MaxInt}
+	db := fakefdb.New(fakefdb.InWorld(world))
+	s := filled(t, db)
+	damage(t, db, s.Keys)
+	told := func(reads int) (list []string, s Summary) {
+		world.left = reads
+		s, err := Run(t.Context(), Options{DB: db, Root: root, Tell: func(told Told) error {
+			list = append(list, told.Key+": "+told.What)
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Seconds = 0
+		slices.Sort(list)
+		return list, s
+	}
+	want, sum := told(math.MaxInt)
+	for reads := 0; ; reads++ {
+		got, s := told(reads)
+		if world.left >= 0 {
+			break
+		}
+		if !slices.Equal(got, want) || s != sum {
+			t.Errorf("read %d fails: %d findings are told of %d, %+v", reads, len(got), len(want), s)
+		}
 	}
 }
 

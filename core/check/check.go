@@ -92,7 +92,8 @@ func New(o Options) *Checker {
 
 // Step looks at the next rows. It returns what it found, and whether nothing is left. After an error nothing has
 // happened, and the step can be repeated, with another reader unless the Checker reads at once. It looks at fewer rows
-// then: what these rows ask for may have been more than a transaction can read in its time.
+// then: what these rows ask for may have been more than a transaction can read in its time. A step without an error
+// counts, though its transaction may fail after it; one after the last finds nothing.
 func (c *Checker) Step(r kv.Reader) (found []Finding, done bool, err error) {
 	if c.part == len(c.Sections)+len(c.gaps) {
 		return nil, true, nil
