@@ -109,6 +109,9 @@ func (b *bench) all(c *check.Checker, reader func() kv.Reader) (found []check.Fi
 			b.t.Fatal(steps, err)
 		}
 		if found = append(found, some...); done {
+			if more, still, err := c.Step(reader()); len(more) > 0 || !still || err != nil {
+				b.t.Errorf("a step after the last: %d findings, done %v, %v", len(more), still, err)
+			}
 			return found
 		}
 	}
@@ -128,6 +131,8 @@ func TestFindings(t *testing.T) {
 		tx.Set(twin.Pack(256, 1), []byte("z"))
 		tx.Set(color.Pack(599, "blue"), nil)
 		tx.Set(root.Pack("alien"), nil)
+		tx.Set(root.Pack([]byte{1, 0xab}), nil)
+		tx.Set(root.Pack("repairs"), []byte("2"))
 		tx.Set(pairs.Pack("x y"), nil)
 		tx.Add(sum, -1)
 	})
@@ -143,15 +148,17 @@ func TestFindings(t *testing.T) {
 		}
 		slices.Sort(texts)
 		want := []string{
+			"01ab: no row of the service has such a key",
 			"alien: no row of the service has such a key", `pair/"x y": is no pair`, "pair/256: twin 1 differs",
-			"pair/3: twin 0 differs", "pair/599: has two colors", "sum: is not the number of pairs",
+			"pair/3: twin 0 differs", "pair/599: has two colors",
+			"repairs: a number has 8 bytes", "sum: is not the number of pairs",
 		}
 		if !slices.Equal(texts, want) {
 			t.Errorf("found %q", texts)
 		}
-		sums := check.Summary{Rows: 6*600 + 3, Findings: 6, Mendable: 4}
+		sums := check.Summary{Rows: 6*600 + 5, Findings: 8, Mendable: 4}
 		if !atOnce {
-			sums.Findings, sums.Mendable, sums.Unsure = 5, 3, 1
+			sums.Findings, sums.Mendable, sums.Unsure = 7, 3, 1
 		}
 		if c.Summary != sums {
 			t.Errorf("counted %+v", c.Summary)

@@ -14,6 +14,7 @@ import (
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/repid"
 	"couchrelay/sim/fakefdb"
+	"couchrelay/sim/fakefdb/damaged"
 )
 
 var root = tuple.Subspace(tuple.Pack("test"))
@@ -184,6 +185,10 @@ func TestMark(t *testing.T) {
 		}},
 	} {
 		write(t, db, f.do)
+		err := damaged.Unread(t.Context(), db, func(tx kv.Tx) error { _, err := Mark(tx, root); return err })
+		if err != nil {
+			t.Errorf("after %s: %v", f.what, err)
+		}
 		mark, err := Mark(db.Look(), root)
 		if again, _ := Mark(db.Look(), root); err != nil || mark == "" || again != mark {
 			t.Fatalf("%d: %v, %x, then %x", i, err, mark, again)
@@ -192,5 +197,24 @@ func TestMark(t *testing.T) {
 			t.Errorf("%s leaves the mark that it was after %s", f.what, of)
 		}
 		marks[mark] = f.what
+	}
+}
+
+// TestNoMark: a store that has no order of changes yet has no mark, nor has one with too many rows to read them all.
+func TestNoMark(t *testing.T) {
+	large, s := followed(t)
+	for _, count := range []tuple.Subspace{s.Keys.Jobs.Count, jobstore.KeysBelow(root).Weights} {
+		write(t, large, func(tx kv.Tx) error {
+			for i := range maxLook {
+				tx.Set(count.Pack(i), nil)
+			}
+			return nil
+		})
+		for name, db := range map[string]*fakefdb.Database{"a new store": fakefdb.New(), "a large store": large} {
+			if mark, err := Mark(db.Look(), root); mark != "" || err != nil {
+				t.Errorf("%s: %x, %v", name, mark, err)
+			}
+		}
+		write(t, large, func(tx kv.Tx) error { tx.ClearRange(count.Range()); return nil })
 	}
 }
