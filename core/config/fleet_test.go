@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/jobstore"
 	"couchrelay/core/schedule"
 )
 
@@ -55,6 +56,11 @@ func TestAdopt(t *testing.T) {
 			other.Node.Interval != one.Node.Interval {
 			t.Errorf("%v: %v\ngot  %+v\nwant %+v", set, err, other.Replicator.Sharing, want)
 		}
+	}
+	first := Default()
+	first.Adopt(jobstore.Sharing{}) // no node has put anything in force yet
+	if err := first.SetShares("user:a", "7"); err != nil {
+		t.Errorf("the first shares: %v", err)
 	}
 }
 
