@@ -101,7 +101,7 @@ func (c *checking) row(p *check.Page, key, value []byte) {
 	if err == nil && len(t) >= 2 {
 		kind, isKind = t[1].(int64)
 	}
-	if !isKind || kind > keyBlob {
+	if !isKind || kind < 0 || kind > keyBlob {
 		p.Report(key, "the key is none of a database")
 		return
 	}

@@ -278,6 +278,12 @@ func TestCheckOfUnreadable(t *testing.T) {
 		{"the upload cannot be read", func(db *Database) kv.KeyValue {
 			return kv.KeyValue{Key: append(db.uploadKey(tuple.UUID{9}), 0xfd), Value: make([]byte, 8)}
 		}},
+		{"the change cannot be read", func(db *Database) kv.KeyValue {
+			return kv.KeyValue{Key: tuple.Subspace(db.key(keyChanges)).Pack(1, 2, 3), Value: []byte("x")}
+		}},
+		{"the key is none of a database", func(db *Database) kv.KeyValue {
+			return kv.KeyValue{Key: db.instance.Pack(-1), Value: []byte("x")}
+		}},
 		{"the key is none of a database", func(db *Database) kv.KeyValue {
 			return kv.KeyValue{Key: append(db.key(keyBlob), 0xfd), Value: []byte("x")}
 		}},
