@@ -283,9 +283,6 @@ func (db *Database) clearBlob(blob tuple.UUID) {
 // ReadAttachment returns up to limit of the stored bytes from offset on, none at the end. It fails with
 // ErrMissing if the attachment was removed after its document was read.
 func (db *Database) ReadAttachment(a *Attachment, offset int64, limit int) ([]byte, error) {
-	if a.Content == Inline {
-		return a.Data[min(offset, int64(len(a.Data))):min(offset+int64(limit), int64(len(a.Data)))], nil
-	}
 	want := min(int64(limit), a.Size()-offset)
 	if want <= 0 {
 		return nil, nil

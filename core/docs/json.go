@@ -37,10 +37,10 @@ func members(object []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// valueLen is the length of the value that valid, compact JSON begins with.
+// valueLen is the length of the value that a part of a valid, compact object begins with.
 func valueLen(b []byte) int {
 	depth := 0
-	for i := 0; i < len(b); i++ {
+	for i := 0; ; i++ {
 		switch b[i] {
 		case '"':
 			for i++; b[i] != '"'; i++ {
@@ -57,16 +57,12 @@ func valueLen(b []byte) int {
 			if depth > 0 {
 				continue
 			}
-			if end := bytes.IndexAny(b[i:], ",}]"); end >= 0 {
-				return i + end
-			}
-			return len(b)
+			return i + bytes.IndexAny(b[i:], ",}")
 		}
 		if depth == 0 {
 			return i + 1
 		}
 	}
-	return len(b)
 }
 
 // unquote decodes a valid JSON string.

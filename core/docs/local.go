@@ -141,11 +141,7 @@ func LocalsByID(db *Database, ids []string) (rows []Listed, err error) {
 
 // nextLocal returns the id of the first local document of a listing, deleted or not; empty if there is none.
 func nextLocal(db *Database, l Listing) (id string, err error) {
-	r := db.listRange(keyLocal, l)
-	if r.Empty() {
-		return "", nil
-	}
-	pairs, err := db.tx.GetRange(r, kv.RangeOptions{Limit: 1, Reverse: l.Descending})
+	pairs, err := db.tx.GetRange(db.listRange(keyLocal, l), kv.RangeOptions{Limit: 1, Reverse: l.Descending})
 	if err != nil || len(pairs) == 0 {
 		return "", err
 	}

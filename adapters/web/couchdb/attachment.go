@@ -51,9 +51,7 @@ func (r *blobReader) Read(p []byte) (int, error) {
 
 // stored reads an attachment as it is stored.
 func (q *request) stored(a *docs.Attachment) *blobReader {
-	stub := *a
-	stub.Content = docs.Stub
-	return &blobReader{q: q, a: &stub}
+	return &blobReader{q: q, a: a}
 }
 
 // decoded reads an attachment without its encoding. Bytes that do not have the encoding which their writer named, as a

@@ -189,13 +189,6 @@ func (t *Tree) Ended(rev Rev, ancestors []string) (leaves []LeafRev) {
 	return leaves
 }
 
-// SetLeaf replaces what is kept of a leaf.
-func (t *Tree) SetLeaf(rev Rev, leaf Leaf) {
-	if i := t.find(rev); i != none && t.nodes[i].isLeaf {
-		t.nodes[i].leaf = leaf
-	}
-}
-
 // Leaves lists the leaves, the winner first: those that are not deleted before the deleted ones, then
 // by generation and id from the highest.
 func (t *Tree) Leaves() []LeafRev {
