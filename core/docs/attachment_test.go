@@ -264,6 +264,11 @@ func TestUploadRefused(t *testing.T) {
 	if got := with(wrong, make([]byte, 16)); got != "content_md5_mismatch" {
 		t.Errorf("wrong digest: %s", got)
 	}
+	small := w.edit(t, `{"_id":"small"}`)
+	small.Attachments = []Attachment{{Name: "f", Content: Inline, Data: []byte("one"), Digest: make([]byte, 16)}}
+	if got := outcome(w.update(t, small)[0]); got != "content_md5_mismatch" {
+		t.Errorf("wrong digest of few bytes: %s", got)
+	}
 	must(t, w, func(db *Database) (int, error) { return 0, db.DiscardUpload(wrong) })
 	must(t, w, func(db *Database) (int, error) { return 0, db.DiscardUpload(aborted) })
 	if got := with(aborted, nil); got != "internal_server_error" {

@@ -2,6 +2,7 @@ package docs
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"couchrelay/core/kv"
@@ -98,6 +99,28 @@ func TestRowsAreBounded(t *testing.T) {
 		})
 		if err != nil || found != c.found || read > c.most {
 			t.Errorf("%s: %d found of %d rows, want %d of %d at most: %v", name, found, read, c.found, c.most, err)
+		}
+	}
+}
+
+// TestLongLocals: of long local documents as many are read at once as have the bodies of a transaction, one at least.
+func TestLongLocals(t *testing.T) {
+	w := newWorld(t)
+	long := `"` + strings.Repeat("x", readChunks/2*chunkSize) + `"`
+	var edits []Edit
+	for i := range 3 {
+		edits = append(edits, w.edit(t, fmt.Sprintf(`{"_id":"_local/%d","x":%s}`, i, long)))
+	}
+	w.update(t, edits...)
+	for name, read := range map[string]func(db *Database) ([]Listed, error){
+		"by id": func(db *Database) ([]Listed, error) { return LocalsByID(db, ids(edits)) },
+		"listed": func(db *Database) ([]Listed, error) {
+			rows, _, _, err := Locals(db, Listing{Limit: 9})
+			return rows, err
+		},
+	} {
+		if rows := must(t, w, read); len(rows) != 2 {
+			t.Errorf("%s: %d documents at once", name, len(rows))
 		}
 	}
 }

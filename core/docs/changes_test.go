@@ -99,43 +99,6 @@ func TestChangesPages(t *testing.T) {
 	}
 }
 
-// others has n transactions change something else.
-func (w *world) others(t *testing.T, n int) {
-	t.Helper()
-	for range n {
-		if err := kv.Do(t.Context(), w, func(tx kv.Tx) error { tx.Set([]byte("other"), nil); return nil }); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// TestPendingOfBursts: where changes come in bursts, versions say little of how many follow. The estimate is at least
-// within what was counted from both ends.
-func TestPendingOfBursts(t *testing.T) {
-	const some = 2500
-	for _, quiet := range []int{1, 1200, some - 1} { // the place of a long time without changes
-		w := newWorld(t)
-		for i := range some {
-			if i == quiet {
-				w.others(t, 5000)
-			}
-			doc := Document{ID: fmt.Sprintf("d%04d", i), Rev: rev("1-a"), Body: []byte("{}")}
-			w.update(t, Edit{Document: doc, Replicated: true})
-		}
-		rows := w.feed(t, Query{})
-		for at := range rows {
-			if at%37 != 0 {
-				continue
-			}
-			pending := must(t, w, func(db *Database) (int64, error) { return db.Pending(rows[at].Seq) })
-			before, after := min(at+1, pendingExact+1), min(some-at-1, pendingExact+1)
-			if pending < int64(after) || pending > int64(some-before) {
-				t.Fatalf("quiet before %d: %d pending after row %d", quiet, pending, at)
-			}
-		}
-	}
-}
-
 // TestFeedOfAnotherInstance: a place in the feed of a deleted database is before everything in the
 // database that has its name now.
 func TestFeedOfAnotherInstance(t *testing.T) {

@@ -234,6 +234,14 @@ func TestLocalsInPages(t *testing.T) {
 			t.Errorf("descending %t: %s", descending, got)
 		}
 	}
+	from, to := "_local/c", "_local/a"
+	rows := must(t, w, func(db *Database) ([]Listed, error) {
+		rows, _, _, err := Locals(db, Listing{From: &from, To: &to, Limit: 9})
+		return rows, err
+	})
+	if len(rows) > 0 {
+		t.Errorf("from the last to the first: %+v", rows)
+	}
 }
 
 // TestIsContent: only rows below an instance are what a client wrote, whatever else looks like one of them.

@@ -18,6 +18,7 @@ func TestParse(t *testing.T) {
 		`{"_rev":"1-` + strings.ToUpper(id) + `"}`:                      `{"_id":"","_rev":"1-` + id + `","_revisions":{"start":1,"ids":["` + id + `"]}}`,
 		`{"_revisions":{"start":3,"ids":["c","b"]},"_rev":"9-z","x":1}`: `{"_id":"","_rev":"3-c","x":1,"_revisions":{"start":3,"ids":["c","b"]}}`,
 		`{"_rev":"9-z","_revisions":{"start":3,"ids":["c","b"]}}`:       `{"_id":"","_rev":"3-c","_revisions":{"start":3,"ids":["c","b"]}}`,
+		`{"_revisions":{"start":3,"ids":[]}}`:                           `{"_id":""}`,
 		`{"_revisions":{"start":1,"ids":["c","b"]}}`:                    `{"_id":"","_rev":"1-c","_revisions":{"start":1,"ids":["c"]}}`,
 		`{"_rev":"1-x","n":1.50,"m":1E400,"i":12345678901234567890123}`: `{"_id":"","_rev":"1-x","n":1.50,"m":1E400,"i":12345678901234567890123,"_revisions":{"start":1,"ids":["x"]}}`,
 		`{"_rev":"1-x","é\u00e9\/":"\u0041\"\\","d":1,"d":2}`:           `{"_id":"","_rev":"1-x","é\u00e9\/":"\u0041\"\\","d":1,"d":2,"_revisions":{"start":1,"ids":["x"]}}`,

@@ -39,6 +39,10 @@ func TestReadMeta(t *testing.T) {
 			t.Errorf("%+v:\n got %s\nwant %s", c.want, got, c.text)
 		}
 	}
+	w.replicate(t, `{"_id":"a","_revisions":{"start":2,"ids":["w","a"]}}`)
+	if got := w.get(t, "a", Want{Conflicts: true}, Format{}); !strings.Contains(got, `"_conflicts":["2-x","2-w"]`) {
+		t.Errorf("with two conflicts: %s", got)
+	}
 	for _, id := range []string{"nope", "", strings.Repeat("x", 9000), "_local/nope", "_local/" + strings.Repeat("x", 9000)} {
 		if got := w.get(t, id, Want{}, Format{}); got != "missing" {
 			t.Errorf("%.20s: %s", id, got)

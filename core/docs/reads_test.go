@@ -2,6 +2,7 @@ package docs
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -143,6 +144,16 @@ func TestDamagedRowsStopWrites(t *testing.T) {
 			return replicated(t, `{"_id":"c","_revisions":{"start":2,"ids":["y","z"]},"_attachments":`+
 				`{"f":{"stub":true,"digest":"md5-+XxdKZQb+xsv2rCHSQargg=="}}}`)
 		}),
+		"end of another leaf": func(db *Database) error {
+			d, err := db.Read("a", Want{Conflicts: true})
+			if err != nil {
+				return err
+			}
+			db.Validate = func(_, _ *Document, _ bool) error { return nil }
+			_, err = db.Update([]Edit{replicated(t, `{"_id":"a","_revisions":{"start":4,"ids":["q","z","`+
+				d.Meta.Conflicts[0].ID+`"]}}`)})
+			return err
+		},
 		"local":    update(func(string) Edit { return w.edit(t, `{"_id":"_local/l","_rev":"0-1","x":1}`) }),
 		"security": func(db *Database) error { return db.SetSecurity([]byte(`{"a":1}`)) },
 		"limit":    func(db *Database) error { return db.SetRevsLimit(5) },
@@ -163,6 +174,30 @@ func TestDamagedRowsStopWrites(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestCutRows: a row that has lost its end is not taken for one with less in it, as far as its own form tells.
+func TestCutRows(t *testing.T) {
+	w := fullWorld(t, fakefdb.New())
+	db := must(t, w, func(db *Database) (*Database, error) { return db, nil })
+	for name, c := range map[string]struct {
+		key    []byte
+		most   int // bytes that are too few; 0 for all but the whole value
+		reader string
+	}{
+		"record":         {db.idKey(keyRecord, "a"), 0, "document"},
+		"entry":          {db.entryKey("a", true), seqSize + 2, "list"},
+		"local document": {db.idKey(keyLocal, "_local/l"), 1 + 1 + 8, "local document"},
+	} {
+		value := must(t, w, func(db *Database) ([]byte, error) { return db.tx.Get(c.key) })
+		for cut := range cmp.Or(c.most, len(value)) {
+			w.change(t, kv.KeyValue{Key: c.key, Value: value[:cut:cut]})
+			if got, err := w.once(t, readers[c.reader]); err == nil || errors.Is(err, ErrMissing) {
+				t.Errorf("%s of %d bytes is read as %v, %v", name, cut, got, err)
+			}
+		}
+		w.change(t, kv.KeyValue{Key: c.key, Value: value})
 	}
 }
 
@@ -196,12 +231,12 @@ func TestUnreadableLocalRow(t *testing.T) {
 	}
 }
 
-// TestUnreadableNameAndUpload: a database is not taken for created, nor an upload for swept, where its row cannot be
-// read.
+// TestUnreadableNameAndUpload: a database is not taken for created, nor an upload for swept or gone, where its row
+// cannot be read.
 func TestUnreadableNameAndUpload(t *testing.T) {
 	store := fakefdb.New()
 	w := fullWorld(t, store)
-	w.upload(t, 1, []byte("x"), 1)
+	up := w.upload(t, 1, make([]byte, pieceSize), 1000)
 	for name, op := range map[string]func(tx kv.Tx) error{
 		"create": func(tx kv.Tx) error {
 			if err := w.Create(tx, w.name, tuple.UUID{2}, 1); !errors.Is(err, ErrExists) {
@@ -210,6 +245,23 @@ func TestUnreadableNameAndUpload(t *testing.T) {
 			return nil
 		},
 		"sweep": func(tx kv.Tx) error { _, err := w.SweepUploads(tx, instant.Seconds(1000), 9); return err },
+		"another piece": func(tx kv.Tx) error {
+			db, err := w.Open(tx, w.name)
+			if err != nil {
+				return err
+			}
+			return db.StoreUpload(up, instant.Seconds(200))
+		},
+		"its document": func(tx kv.Tx) error {
+			db, err := w.Open(tx, w.name)
+			if err != nil {
+				return err
+			}
+			e := w.edit(t, `{"_id":"u"}`)
+			e.Attachments = []Attachment{{Name: "f", Content: Uploaded, Upload: up}}
+			_, err = db.Update([]Edit{e})
+			return err
+		},
 	} {
 		err := damaged.Each(t.Context(), store, op, func(row damaged.Row, err error) {
 			if err == nil && (name == "create" || row.Behind) {
