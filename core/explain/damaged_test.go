@@ -1,12 +1,14 @@
 package explain
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"couchrelay/core/check"
+	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
@@ -53,5 +55,17 @@ func TestDamagedRowsAreTold(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", id, err)
 		}
+	}
+	id := ids[len(ids)-2]
+	b.do(func(tx kv.Tx) error {
+		_, err := b.s.Jobs.Resubmit(tx, id, jobs.Schedule{Priority: []byte{0xfd}})
+		return err
+	})
+	err := kv.Do(t.Context(), b.db, func(tx kv.Tx) error {
+		_, err := Read(tx.Snapshot(), b.s, id, Asking{Now: b.now})
+		return err
+	})
+	if !errors.Is(err, jobs.ErrCorrupt) {
+		t.Errorf("a job with an unreadable priority is explained: %v", err)
 	}
 }

@@ -387,6 +387,23 @@ func TestCheckpointsExplained(t *testing.T) {
 		return b.s.Owned(tx, w.JobID, w.Lock, b.now).Progress(jobstore.Stats{SourceReadOnly: true})
 	})
 	want(id, false, true)
+	b.do(func(tx kv.Tx) error { tx.ClearRange(b.s.Keys.Spec.Sub(id).Range()); return nil })
+	if e := b.explain(id); e.Endpoint[1].Checkpoints != nil || !e.saysUnknown("servers.checkpoints", "not stored") {
+		t.Errorf("without its replication: %+v", e)
+	}
+}
+
+// TestRunWithoutLease: a job whose worker has no lease is told as one that runs, and the node as not known.
+func TestRunWithoutLease(t *testing.T) {
+	b := newBench(t)
+	b.node(5, 0)
+	id := b.put("r", "b", "")
+	b.accept(1)
+	b.do(func(tx kv.Tx) error { tx.ClearRange(b.s.Keys.Jobs.Worker.Range()); return nil })
+	e := b.want(id, "on a node that has no lease", Running, Lost)
+	if e.Node != nil || !e.saysUnknown("node", "no lease") {
+		t.Errorf("%+v", e)
+	}
 }
 
 // TestStopOfAResetExplained: a run that is to stop for an order which leaves its job in force is told to be stopping.

@@ -82,18 +82,20 @@ func TestEstimates(t *testing.T) {
 		at    Position
 		slots Slots
 		state jobstore.State
+		churn int
 		want  time.Duration // -1 for unknown, and -2 for nothing to be told
 	}{
-		"a free slot":          {Position{Ahead: 2}, slots, jobstore.Pending, 0},
-		"the last one is gone": {Position{Ahead: 3}, slots, jobstore.Pending, time.Minute},
-		"both nodes give way":  {Position{Ahead: 3 + 9}, slots, jobstore.Pending, time.Minute},
-		"a round later":        {Position{Ahead: 3 + 10}, slots, jobstore.Pending, 2 * time.Minute},
-		"too many to count":    {Position{Ahead: MaxAhead, More: true}, slots, jobstore.Pending, -1},
-		"no slots":             {Position{}, Slots{Nodes: 2}, jobstore.Pending, -1},
-		"over":                 {Position{}, slots, jobstore.Completed, -2},
+		"a free slot":          {Position{Ahead: 2}, slots, jobstore.Pending, 5, 0},
+		"the last one is gone": {Position{Ahead: 3}, slots, jobstore.Pending, 5, time.Minute},
+		"both nodes give way":  {Position{Ahead: 3 + 9}, slots, jobstore.Pending, 5, time.Minute},
+		"a round later":        {Position{Ahead: 3 + 10}, slots, jobstore.Pending, 5, 2 * time.Minute},
+		"too many to count":    {Position{Ahead: MaxAhead, More: true}, slots, jobstore.Pending, 5, -1},
+		"no slots":             {Position{}, Slots{Nodes: 2}, jobstore.Pending, 5, -1},
+		"who gives way?":       {Position{Ahead: 3}, slots, jobstore.Pending, 0, -1},
+		"over":                 {Position{}, slots, jobstore.Completed, 5, -2},
 	} {
 		x := explaining{
-			Explanation: &Explanation{Position: &c.at, Slots: c.slots}, order: order, asking: Asking{MaxChurn: 5},
+			Explanation: &Explanation{Position: &c.at, Slots: c.slots}, order: order, asking: Asking{MaxChurn: c.churn},
 			job: &jobs.Job{State: jobs.Pending}, rec: &jobstore.Record{State: c.state},
 		}
 		x.estimate()
