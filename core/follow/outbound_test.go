@@ -163,6 +163,55 @@ func TestEdited(t *testing.T) {
 	}
 }
 
+// TestEditedOthers: an answer about fewer or more documents than were sent says nothing of any of them.
+func TestEditedOthers(t *testing.T) {
+	for n := range 4 {
+		r := &run{w: New(Config{Worker: "w"})}
+		r.in.run, r.out.run = r, r
+		r.out.edits = []edit{{State: State{ID: "c", Rev: "1-c"}}, {State: State{ID: "d", Rev: "1-a"}}}
+		r.out.edited(peer.Edited{Docs: slices.Repeat([]peer.EditedDoc{{ID: "c", Rev: "2-c"}}, n)})
+		if whole := n == 2; len(r.out.written) > 0 != whole || r.out.skipped == whole || len(r.w.out) > 0 == whole {
+			t.Errorf("of two states %d are answered: written %+v, told %v", n, r.out.written, r.w.out)
+		}
+	}
+}
+
+// TestStatesWithoutOdd: whichever request about states meets a document that cannot be read, it is repeated without
+// that once it has met it maxOdd times in a row, and operators are told.
+func TestStatesWithoutOdd(t *testing.T) {
+	without := func(q Request) []string {
+		return reflect.ValueOf(q).FieldByName("Without").Interface().([]string)
+	}
+	for _, q := range []Request{Look{}, Prepare{}, Sent{}} {
+		w := New(Config{Worker: "w"})
+		a := &ask{req: q, run: &run{w: w}}
+		for n := range 2 * maxOdd {
+			if got := len(without(a.req)); got != n/maxOdd || len(w.out) != got {
+				t.Errorf("%T: after %d answers it is without %d, and %d are told", q, n, got, len(w.out))
+			}
+			a.avoid(w, Answer{Doc: []string{"d", "e"}[n/maxOdd]})
+		}
+		if got := without(a.req); !slices.Equal(got, []string{"d", "e"}) {
+			t.Errorf("%T: it is without %q", q, got)
+		}
+	}
+}
+
+// TestReadsGrow: after a request for documents was split, those that succeed ask for twice as many each time, and at
+// last for all.
+func TestReadsGrow(t *testing.T) {
+	p, ids := &reads{most: 1}, make([]string, 5000)
+	var asked []int
+	for range 12 {
+		op := p.op(ids)
+		asked = append(asked, len(op.IDs))
+		p.judge(op, nil, 1)
+	}
+	if want := []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 5000, 5000}; !slices.Equal(asked, want) {
+		t.Errorf("asked for %v", asked)
+	}
+}
+
 // TestRefusedEdits: a request that is refused as a whole is split, one that is refused for one document leaves that
 // out, and any other failure ends the pass.
 func TestRefusedEdits(t *testing.T) {
