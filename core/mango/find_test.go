@@ -127,6 +127,7 @@ func TestBounds(t *testing.T) {
 		`{"_id":{"$gt":"z","$lt":"a"}}`:          "none true",
 		`{"_id":{"$gte":"a","$lt":"a"}}`:         "none true",
 		`{"_id":{"$exists":true}}`:               "- - true",
+		`{"_id":{"$beginsWith":""}}`:             "[ - true",
 		`{"_id":{"$beginsWith":"ab"}}`:           "[ab ac) true",
 		`{"$or":[{"_id":"a"},{"_id":"b"}]}`:      "- - false",
 		`{"_id":{"$in":["a"]}}`:                  "- - false",

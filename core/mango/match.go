@@ -258,9 +258,7 @@ func (doc *document) read(d *jsontext.Decoder) error {
 		doc.names = append(doc.names, name)
 		doc.values = append(doc.values, jsontext.Value(doc.body[end-len(raw):end]))
 	}
-	if _, err := d.ReadToken(); err != nil {
-		return err
-	}
+	_, _ = d.ReadToken() // the end of the object
 	if _, err := d.ReadToken(); err != io.EOF {
 		return ejson.ErrSyntax
 	}

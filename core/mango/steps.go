@@ -27,15 +27,9 @@ func (s *steps) take(n int) bool {
 // read uses up the steps that it takes to look at characters.
 func (s *steps) read(characters int) bool { return s.take(1 + characters/8) }
 
-// sizeOf is how many instructions a regular expression has, each of which may be tried at each character.
+// sizeOf is how many instructions a regular expression has that compiles. Each may be tried at each character.
 func sizeOf(expression string) int {
-	parsed, err := syntax.Parse(expression, syntax.Perl)
-	if err != nil {
-		return 0 // it is not used either
-	}
-	program, err := syntax.Compile(parsed.Simplify())
-	if err != nil {
-		return 0
-	}
+	parsed, _ := syntax.Parse(expression, syntax.Perl)
+	program, _ := syntax.Compile(parsed.Simplify())
 	return len(program.Inst)
 }
