@@ -35,3 +35,13 @@ func TestClassesOfErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestUnreadable: the error of a value that does not open says what is wrong with it, and in which class that is.
+func TestUnreadable(t *testing.T) {
+	sealed := errors.New("another key")
+	err := error(&kv.UnreadableError{Key: []byte("k"), Err: sealed})
+	if !errors.Is(err, kv.ErrUnreadable) || !errors.Is(err, sealed) ||
+		err.Error() != "a value in the store cannot be read: another key" {
+		t.Errorf("it is told as %q", err)
+	}
+}

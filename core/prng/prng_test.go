@@ -57,6 +57,20 @@ func TestUint64nIsUniform(t *testing.T) {
 	}
 }
 
+// TestUint64nOfLargeRange: of a range that takes three quarters of all numbers each number is drawn as often, too.
+func TestUint64nOfLargeRange(t *testing.T) {
+	r := New(1)
+	var counts [3]int
+	for range 30_000 {
+		counts[r.Uint64n(3<<62)%3]++
+	}
+	for v, n := range counts {
+		if n < 9_500 || n > 10_500 {
+			t.Errorf("%d of 30000 draws leave %d", n, v)
+		}
+	}
+}
+
 func TestSample(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := New(rapid.Uint64().Draw(t, "seed"))

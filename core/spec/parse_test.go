@@ -308,6 +308,7 @@ func TestRefusals(t *testing.T) {
 		{`"socket_options":"[{priority, 7}]",` + ends, "bad_request", "parameter `socket_options`: `priority` must be an integer from 0 to 6"},
 		{`"ibrowse_options":"[{prefer_ipv6, yes}]",` + ends, "not_supported", "`ibrowse_options` other than"},
 		{`"ibrowse_options":"[{x, y}]",` + ends, "not_supported", "`ibrowse_options` other than"},
+		{`"ibrowse_options":[],` + ends, "bad_request", "parameter `ibrowse_options` must be a string"},
 		{`"ibrowse_options":"x",` + ends, "bad_request", "parameter `ibrowse_options`: it is not a list"},
 		{`"target":"http://t/b"`, "invalid_replication", "Missing replicator database: `source`"},
 		{`"source":"http://t/b","target":null`, "invalid_replication", "Missing replicator database: `target`"},
@@ -392,6 +393,7 @@ func TestSocketOptions(t *testing.T) {
 		"", "[", "]", "[{]", "[{}]", "[{keepalive}]", "[{keepalive,}]", "[{,true}]", "[{keepalive,true}", "[{keepalive,true]", "[{keepalive,true},]", "[,{keepalive,true}]",
 		"[{keepalive,true}{nodelay,true}]", "[{keepalive,true}]x", "{keepalive,true}", "[keepalive]", "[{'keepalive',true}]", "[{sndbuf,\"1\"}]",
 		"[{sndbuf,-1}]", "[{sndbuf,99999999999999999999}]", "[{sndbuf,1073741825}]", "[{priority,-1}]", "[{keepalive,tru\xff}]", "[{keepalive,é}]",
+		"[{keepalive", "[{keepalive,true",
 	} {
 		if got, err := ParseSocketOptions(in, DefaultConfig().ValidSocketOptions); err == nil {
 			t.Errorf("%s: %+v", in, got)

@@ -37,6 +37,7 @@ func TestValidate(t *testing.T) {
 		{ann, "ann", `{"type":"user","name":"ann","roles":["ops"]}`, own, "Only _admin may edit roles"},
 		{ann, "ann", `{"type":"user","name":"ann","roles":[]}`, own, "Only _admin may edit roles"},
 		{ann, "ann", `{"type":"user","name":"ann","roles":["dev"]}`, "", "Only _admin may set roles"},
+		{admin, "ann", "{", "-", "invalid UTF-8 JSON"},
 		{admin, "ann", `{"name":"ann","roles":[]}`, "-", "doc.type must be user"},
 		{admin, "ann", `{"type":"user","roles":[]}`, "-", "doc.name is required"},
 		{admin, "ann", `{"type":"user"}`, "-", "doc.name is required"},
@@ -78,12 +79,18 @@ func TestValidate(t *testing.T) {
 		refusal string
 	}{
 		{ann, "_design/d", "missing"}, {nobody, "_design/d", "You are not a db or server admin."},
-		{ann, "other", "missing"},
+		{ann, "other", "missing"}, {admin, "_design/d", ""},
 	} {
-		refusal := (*docs.Error)(nil)
 		err := c.by.Validate(&docs.Document{ID: c.id, Body: []byte("{}")}, nil)
-		if !errors.As(err, &refusal) || refusal.Reason != c.refusal {
+		refusal, refused := errors.AsType[*docs.Error](err)
+		if refused != (c.refusal != "") || refused && refusal.Reason != c.refusal {
 			t.Errorf("%s by %q: %v", c.id, c.by.Name, err)
+		}
+	}
+	next := &docs.Document{ID: Prefix + "ann", Body: []byte(`{"type":"user","name":"ann","roles":[]}`)}
+	for _, by := range []By{admin, ann} {
+		if err := by.Validate(next, &docs.Document{ID: next.ID, Body: []byte("{")}); err == nil {
+			t.Errorf("%q writes over a document that cannot be read", by.Name)
 		}
 	}
 }
