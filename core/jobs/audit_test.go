@@ -25,6 +25,9 @@ func TestAuditFinds(t *testing.T) {
 		"pending with a lock": func(q *Queue, tx kv.Tx) {
 			tx.Set(q.Keys.Job.Pack("b"), encodeHeader(&Job{ID: "b", State: Pending, Lock: Lock{"w", 1}}))
 		},
+		"stop of a run that is not to stop": func(q *Queue, tx kv.Tx) {
+			tx.Set(q.Keys.Owned.Pack("w", uint64(1), "a"), []byte(stopMark))
+		},
 		"lease gone": func(q *Queue, tx kv.Tx) { tx.ClearRange(q.Keys.Worker.Range()) },
 	} {
 		db, q := newQueue(t)

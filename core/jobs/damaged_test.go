@@ -102,6 +102,22 @@ func TestDamagedRowsAreTold(t *testing.T) {
 	}
 }
 
+// TestUnreadLongJob: a page that is too short for the rows of one job says so where the others cannot be read.
+func TestUnreadLongJob(t *testing.T) {
+	db, q := newQueue(t)
+	must(t, db, func(tx kv.Tx) (bool, error) { return true, q.AddFinished(tx, "long", make([]byte, 3*chunkSize)) })
+	page := func(tx kv.Tx) error {
+		list, err := q.List(tx, Page{Limit: 1})
+		if err == nil && (len(list) != 1 || len(list[0].Data) != 3*chunkSize) {
+			t.Errorf("the list is %v", list)
+		}
+		return err
+	}
+	if err := damaged.Unread(t.Context(), db.(*fakefdb.Database), page); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestContradictingRowsAreTold: a job that a list names is moved only if its header says that it stands there. Each
 // header of the store is put in the place of the right one, as by a store of which some rows were put back.
 func TestContradictingRowsAreTold(t *testing.T) {

@@ -160,6 +160,23 @@ func TestLateChange(t *testing.T) {
 	}
 }
 
+// TestLaterPlace: a reader who has come further than what is settled, as behind a change that he was told of, is not
+// sent back.
+func TestLaterPlace(t *testing.T) {
+	f := newFollower(t)
+	add(t, f.db, f.q, "a", "b")
+	later := Sequence{Incarnation: 1, Version: int64(f.now) + 1000}
+	for _, from := range []Cursor{{After: later}, {After: later, ID: "a"}} {
+		p := must(t, f.db, func(tx kv.Tx) (p page, err error) {
+			p.list, p.next, p.more, err = f.q.Keys.ChangesSince(tx, from, 9)
+			return p, err
+		})
+		if p.next.After != later || p.more || len(p.list) > 0 {
+			t.Errorf("from %v: %+v", from, p)
+		}
+	}
+}
+
 // TestChangesTogether: pages of a list part jobs that one transaction has changed, and none of them is left out.
 func TestChangesTogether(t *testing.T) {
 	f := newFollower(t)

@@ -1,0 +1,58 @@
+package jobs
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"couchrelay/core/check"
+	"couchrelay/core/kv"
+)
+
+// TestCheckOfOddRows: a check tells of rows that are none of a queue, or contradict themselves, and goes on.
+func TestCheckOfOddRows(t *testing.T) {
+	for want, odd := range map[string]func(q *Queue, tx kv.Tx) error{
+		"": func(q *Queue, tx kv.Tx) error { return nil },
+		"the key is none of a job": func(q *Queue, tx kv.Tx) error {
+			tx.Set(q.Keys.Job.Pack(5), []byte("x"))
+			return nil
+		},
+		`the header contradicts itself: the job is pending, with lock "w"`: func(q *Queue, tx kv.Tx) error {
+			j, err := q.Get(tx, "b")
+			if err == nil {
+				j.Lock = Lock{"w", 1}
+				tx.Set(q.Keys.Job.Pack("b"), encodeHeader(j))
+				tx.Add(q.counter(j), -1) // it counts as none
+			}
+			return err
+		},
+		"the row names no job": func(q *Queue, tx kv.Tx) error {
+			tx.Set(q.Keys.Changed.Pack(99), nil) // behind all incarnations, but of none
+			return nil
+		},
+	} {
+		db, root := newStore(t)
+		q := New(KeysBelow(root, "kind"))
+		q.Incarnation = must(t, db, func(tx kv.Tx) (int64, error) { return q.Keys.Incarnate(tx) })
+		register(t, db, q, "w")
+		add(t, db, q, "a", "b")
+		must(t, db, func(tx kv.Tx) (none struct{}, err error) { return none, odd(q, tx) })
+		var found []string
+		c := check.New(check.Options{Root: root, AtOnce: true, Sections: Sections(q.Keys, nil)})
+		for done := false; !done; {
+			some, err := kv.Run(context.Background(), db, func(tx kv.Tx) (some []check.Finding, err error) {
+				some, done, err = c.Step(tx.Snapshot())
+				return some, err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range some {
+				found = append(found, f.What)
+			}
+		}
+		if all := strings.Join(found, "; "); all != want {
+			t.Errorf("found %q, want %q", all, want)
+		}
+	}
+}
