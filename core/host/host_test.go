@@ -81,6 +81,23 @@ func TestKilled(t *testing.T) {
 	}
 }
 
+// TestKilledAfterItsEnd: a run that is killed by what was on its way when it ended is closed once.
+func TestKilledAfterItsEnd(t *testing.T) {
+	w := running(t, work(t, "a", ""))
+	w.open(1)
+	w.asks = nil
+	w.tell(node.Notified{Topic: node.WorkerCalls})
+	ask := w.asks[len(w.asks)-1]
+	w.h.Tell(RunEvent{1, replication.Stop{}})
+	w.h.Tell(node.Done{ID: ask.ID, Fault: node.LeaseLost}) // before the node hears of the end
+	n := len(w.steps)
+	w.tell(RunEvent{1, replication.Wake{}})
+	if got := w.since(n); !slices.Equal(w.closed, []uint64{1}) || !strings.HasPrefix(got, "run 1 stop; done") ||
+		!strings.HasSuffix(got, "run 1 end stopped") {
+		t.Errorf("closed %v: %s", w.closed, got)
+	}
+}
+
 // TestLate: what comes for a call that is not in flight, or a run that is gone, is no step of anything.
 func TestLate(t *testing.T) {
 	w := running(t, work(t, "a", ""))

@@ -1,9 +1,13 @@
 package host
 
 import (
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"couchrelay/core/jobstore"
 	"couchrelay/core/node"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
@@ -71,6 +75,53 @@ func TestTallyOfRuns(t *testing.T) {
 	}
 	if got := w.h.Tally(); got != want || len(w.h.Lags(now)) > 0 {
 		t.Errorf("afterwards it counts %+v, lags %v", got, w.h.Lags(now))
+	}
+}
+
+// TestToldOfCopying: the node is told how far a run has come and what its target refuses, and the run what is stored of
+// that.
+func TestToldOfCopying(t *testing.T) {
+	w := running(t, work(t, "a", `,"continuous":true`))
+	w.copyOne(1)
+	n := len(w.steps)
+	for _, id := range w.calls(1) {
+		if _, writes := w.links[1][id].(peer.WriteDocs); writes {
+			refused := peer.Refusal{ID: "a", Rev: "1-a", Error: "forbidden"}
+			w.reply(1, id, peer.Reply{Result: peer.Written{Refused: []peer.Refusal{refused}}})
+		}
+	}
+	w.pass(node.DefaultSettings().ProgressInterval)
+	done[node.StoreRefused](w, node.Ok{})
+	got := w.since(n)
+	for _, want := range []string{"run 1 refused ", "run 1 stored", "run 1 progress "} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s is not among %s", want, got)
+		}
+	}
+}
+
+// TestNumbers: each run that copies tells its numbers, and one that has not begun has none.
+func TestNumbers(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Node.StartupJitter = 0 })
+	numbers := func() map[string]int64 {
+		all := map[string]int64{}
+		w.h.Numbers(func(jobID string, info replication.Info) { all[jobID] = info.DocsRead })
+		return all
+	}
+	done[node.Join](w, node.Ok{})
+	accept := w.asks[slices.IndexFunc(w.asks, func(a node.Ask) bool { _, is := a.Request.(node.Accept); return is })]
+	list := []jobstore.Work{work(t, "a", ""), work(t, "b", "")}
+	w.h.Tell(node.Done{ID: accept.ID, Result: node.Accepted{Work: list}})
+	for _, e := range w.h.Step(w.now) { // the runs are there, and their first steps are still to come
+		w.perform(e)
+	}
+	if lags := w.h.Lags(w.now.Steady); len(numbers()) > 0 || len(lags) > 0 {
+		t.Errorf("before the runs begin: %v, lags %v", numbers(), lags)
+	}
+	w.tell(node.Wake{})
+	w.copyOne(1)
+	if got := numbers(); !maps.Equal(got, map[string]int64{"a": 1}) {
+		t.Errorf("while one of two runs copies: %v", got)
 	}
 }
 
