@@ -249,11 +249,12 @@ func TestCutLongPolls(t *testing.T) {
 	}
 }
 
-// Polls that break at once, or that the server fails, are failures however long they are tried.
+// Polls that break at once, that the server fails, or that do not reach it are failures however long they are tried.
 func TestPollsThatFail(t *testing.T) {
 	for after, failure := range map[time.Duration]peer.Failure{
 		0:               {Kind: peer.Broken},
 		5 * time.Second: status(500),
+		quietRead:       {Kind: peer.Unreachable},
 	} {
 		w := newWorld(t)
 		w.plan.Continuous = true

@@ -201,6 +201,11 @@ func TestInlineWriteFails(t *testing.T) {
 	w.begin()
 	w.wantEnd(Crashed, "bulk_docs_failed")
 
+	w = attached(t, 1, 500)
+	w.failOn("write", 0, peer.Failure{Kind: peer.Insecure})
+	w.begin()
+	w.wantEnd(Crashed, "tls_failed")
+
 	w = newWorld(t)
 	w.fill(1)
 	w.failOn("write", 0, status(412))

@@ -40,6 +40,8 @@ func TestRetries(t *testing.T) {
 		{"commit", status(404), 1, 0, "checkpoint_commit_failure: Failure on source commit"},
 		{"put target", status(401), 1, 0, "checkpoint_commit_failure: Error updating the target checkpoint document"},
 		{"diff", status(429), 13, 150 * time.Second, "max_backoff"},
+		{"fetch", status(429), 13, 150 * time.Second, "max_backoff"},
+		{"fetch", peer.Failure{Kind: peer.Unreachable}, 6, 7750 * time.Millisecond, "connect_failed"},
 	} {
 		t.Run(fmt.Sprint(c.prefix, " ", c.failure.Kind, c.failure.Status), func(t *testing.T) {
 			w := newWorld(t)
@@ -278,6 +280,13 @@ func TestCheckpointConflict(t *testing.T) {
 	}
 	w.dbs[peer.Source].local["four"] = localDoc{7, checkpoint.Log{SessionID: "other"}.Encode(false)}
 	w.wantEnd(Crashed, "checkpoint_commit_failure: Error updating the source checkpoint document: conflict")
+
+	w.begin()
+	for w.run.commits.step != writingTarget {
+		w.proceed(first)
+	}
+	delete(w.dbs[peer.Source].local, "four")
+	w.wantEnd(Crashed, "checkpoint_commit_failure: the checkpoint document on the source database is gone")
 }
 
 // TestNoLookDuringCheckpoint: while a checkpoint is being written, which looks itself, the run does not look at the

@@ -73,6 +73,32 @@ func TestVerdictsOfBulkWrites(t *testing.T) {
 	}
 }
 
+// TestVerdictsOfCopies: of the answers to a write of one document, some are about that document, which is left out
+// then, and all others end the run.
+func TestVerdictsOfCopies(t *testing.T) {
+	for v, left := range map[peer.Refusal]bool{
+		{Status: 401, Error: "unauthorized"}: true, {Status: 401, Error: "login"}: false, {Status: 401}: false,
+		{Status: 403, Error: "forbidden"}: true, {Status: 403}: false, {Status: 404, Error: "not_found"}: false,
+		{Status: 400, Error: "bad_request"}: true, {Status: 400}: false, {Status: 415}: true,
+	} {
+		w := newWorld(t)
+		w.fill(2)
+		w.refuses["doc1"] = left
+		copies(w, func(op peer.CopyDoc) peer.Reply {
+			verdict := v
+			verdict.ID, verdict.Rev = op.ID, op.Revs[0]
+			if op.ID == "doc0" {
+				return peer.Reply{Result: w.copyDoc(w.dbs[peer.Source], w.dbs[peer.Target], op, 1)}
+			}
+			return peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: verdict.Rev, Refused: &verdict}}}}
+		})
+		w.begin()
+		if end := w.runToEnd(first); (end.Cause == Completed) != left || left != (end.Info.DocWriteFailures > 0) {
+			t.Errorf("%+v: %s, %d failures", v, end, end.Info.DocWriteFailures)
+		}
+	}
+}
+
 // copies answers the copies of a world.
 func copies(w *world, answer func(op peer.CopyDoc) peer.Reply) {
 	w.plan.UseBulkGet = false
