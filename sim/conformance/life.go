@@ -137,7 +137,11 @@ var lives = []test{
 		if _, err := tx.Get(e.key("a")); err == nil {
 			e.Error("a read after the commit succeeds")
 		}
+		if _, err := tx.GetRange(e.all(), kv.RangeOptions{}); err == nil {
+			e.Error("a read of a range after the commit succeeds")
+		}
 		tx.Set(e.key("b"), nil)
+		tx.ClearRange(e.all())
 		if err := tx.Commit(); err == nil {
 			e.Error("a second commit succeeds")
 		}

@@ -45,10 +45,19 @@ func TestLimits(t *testing.T) {
 	} {
 		b := New(store{})
 		c.do(b)
-		_, readErr := b.Get([]byte("other"))
+		other := kv.Range{Begin: []byte("other"), End: []byte("others")}
+		_, readErr := b.Get(other.Begin)
+		_, rangeErr := b.GetRange(other, kv.RangeOptions{})
+		if c.want != 0 {
+			b.ClearRange(other)
+			b.AddWriteConflict(other)
+			if !b.ReadOnly() {
+				t.Errorf("%s: what is written after an error is kept", name)
+			}
+		}
 		_, err := b.Finish(kv.MaxTxSize)
-		if kv.CodeOf(err) != c.want || kv.CodeOf(readErr) != c.want {
-			t.Errorf("%s: commit says %v, read says %v, want %d", name, err, readErr, c.want)
+		if kv.CodeOf(err) != c.want || kv.CodeOf(readErr) != c.want || kv.CodeOf(rangeErr) != c.want {
+			t.Errorf("%s: commit says %v, reads say %v and %v, want %d", name, err, readErr, rangeErr, c.want)
 		}
 		if b.Reset(); b.err != nil || !b.ReadOnly() {
 			t.Errorf("%s: error or writes outlive a reset", name)
