@@ -64,7 +64,7 @@ func (a *auditor) run() error {
 	if err != nil {
 		return err
 	}
-	for _, standing := range []string{"ready", "waiting", "running", "finished", "parked"} {
+	for _, standing := range standings {
 		if got, want := sums[standing], a.counts[standing]; got != want {
 			return corruptf("counter of %s jobs is %d, not %d", standing, got, want)
 		}

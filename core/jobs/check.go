@@ -3,6 +3,7 @@ package jobs
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"couchrelay/core/check"
 	"couchrelay/core/kv"
@@ -209,6 +210,15 @@ func (c *checking) count(p *check.Page, key, value []byte) {
 		p.Report(key, "the counter cannot be read")
 		return
 	}
+	shard, isShard := int64(0), true
+	if len(t) == 2 {
+		shard, isShard = t[1].(int64)
+	}
+	standing, _ := t[0].(string)
+	if !slices.Contains(standings, standing) || !isShard || shard < 0 || shard >= counterShards {
+		p.Mend(key, "the row counts jobs of no list", check.Mend{What: "remove the row", Clear: [][]byte{key}})
+		return
+	}
 	if len(value) != 8 {
 		p.Report(key, "a counter has 8 bytes")
 	}
@@ -221,7 +231,7 @@ func (c *checking) count(p *check.Page, key, value []byte) {
 // counts compares the counters with the headers.
 func (c *checking) counts(p *check.Page) {
 	k := c.q.Keys
-	for _, standing := range []string{"ready", "waiting", "running", "finished", "parked"} {
+	for _, standing := range standings {
 		var sum, want int64
 		whole := k.Count.Pack(standing)
 		sum = c.stored[string(whole)]

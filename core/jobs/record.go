@@ -191,6 +191,9 @@ func (q *Queue) counter(j *Job) []byte {
 	return q.Keys.Count.Pack(j.standing(), Bucket(j.ID)%counterShards)
 }
 
+// standings are the names of where jobs stand.
+var standings = []string{"ready", "waiting", "running", "finished", "parked"}
+
 // standing names where the job stands, for its counter.
 func (j *Job) standing() string {
 	switch {
