@@ -87,3 +87,17 @@ func TestTrailKeepsOthers(t *testing.T) {
 		t.Errorf("all can go on from the newest, and it keeps %v and drops an older one", got[MaxHistory-1])
 	}
 }
+
+// TestSays: of a job's list a log says what its newest checkpoint does that relies on that, or on none.
+func TestSays(t *testing.T) {
+	log := logOf("d@9", "c@7", "b@5", "a@3")
+	log.History[0].List, log.History[1].List, log.History[3].List = List{"k", 4}, List{"j", 3}, List{"l", 2}
+	for job, want := range map[string]List{"k": {"k", 4}, "j": {"j", 3}, "l": {}, "other": {}} {
+		if got := log.Says(job); got != want {
+			t.Errorf("of %s it says %v", job, got)
+		}
+	}
+	if got := (Log{}).Says("k"); got != (List{}) {
+		t.Errorf("without checkpoints it says %v", got)
+	}
+}

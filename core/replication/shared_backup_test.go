@@ -4,7 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/checkpoint"
 	"couchrelay/core/peer"
+	"couchrelay/core/spec"
 )
 
 // isKilled has a job begin, and kills it once its logs are written on so many sides.
@@ -87,5 +89,33 @@ func TestPutBackAfterKill(t *testing.T) {
 	s.runs("a")
 	if !backup.has("doc7", "1-a") {
 		t.Error("doc7 is neither on the target nor in the list")
+	}
+}
+
+// TestPutBackAfterKillNothingIsTried: as before, but what is left in the list is not tried again, so the target's
+// newest checkpoint relies on no list.
+func TestPutBackAfterKillNothingIsTried(t *testing.T) {
+	s := newShared(t)
+	s.plan.OnRefusal, s.plan.Crashes = spec.SkipRefused, lenientAfter
+	s.bad["doc9"] = true
+	down := peer.Failure{Side: peer.Target, Kind: peer.Status, Status: 500}
+	s.world.bad(down, func(peer.CopyDoc) *peer.Reply { return &peer.Reply{Failure: &down} })
+	s.runs("a")
+	if !s.lists("doc3", "1-a") || !s.lists("doc9", "1-a") {
+		t.Fatalf("listed %v", s.list)
+	}
+	backup := s.dbs[peer.Target].backup()
+	s.reply = nil
+	s.isKilled("a", 1)
+	if s.logOn(peer.Target).Newest().List != (checkpoint.List{}) {
+		t.Fatal("the target's newest checkpoint relies on a list")
+	}
+	s.plan.Continuous, s.plan.CheckpointInterval = true, time.Second
+	s.begin()
+	s.until(firstRefusedPause / 2)
+	s.dbs[peer.Target] = backup
+	s.runs("a")
+	if !backup.has("doc3", "1-a") {
+		t.Error("doc3 is neither on the target nor in the list")
 	}
 }

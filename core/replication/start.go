@@ -309,12 +309,7 @@ func (o *opener) lacksList() (lacks bool) {
 		lacks = lacks || list.Job == o.plan.List.Job && !counts
 		return counts
 	}
-	for _, e := range target.Entries() {
-		if e.List.Job == o.plan.List.Job || e.List == (checkpoint.List{}) {
-			look(e.List)
-			break
-		}
-	}
+	look(target.Says(o.plan.List.Job))
 	checkpoint.Compare(source, target, look)
 	return lacks
 }
@@ -343,6 +338,11 @@ func (o *opener) wentBack() bool {
 func (o *opener) compare() {
 	source, target := o.sides[peer.Source].trusted(), o.sides[peer.Target].trusted()
 	start, history := checkpoint.Compare(source, target, o.counts)
+	// What only the target's log says of the list is to be said to the source, too: else nothing tells that a target
+	// was put back to a backup.
+	if said := source.Says(o.plan.List.Job); said != (checkpoint.List{}) && o.counts(said) {
+		start.List = said
+	}
 	if start.RecordedSeq == peer.Zero && o.plan.SinceSeq != "" {
 		start.RecordedSeq = o.plan.SinceSeq
 	}
