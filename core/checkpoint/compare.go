@@ -99,6 +99,15 @@ func (l Log) Says(job string) List {
 	return List{}
 }
 
+// IsNewer reports whether a source's log is newer than its target's, which lacks its newest checkpoint, though one of
+// its checkpoints reaches as far as the target's.
+func (l Log) IsNewer(target Log) bool {
+	if target.SessionID == "" || target.Has(l.SessionID) {
+		return false
+	}
+	return slices.ContainsFunc(l.Entries(), func(e Entry) bool { return !e.RecordedSeq.Before(target.SourceLastSeq) })
+}
+
 // Has reports whether a checkpoint with this session id is in the log.
 func (l Log) Has(session string) bool {
 	return slices.ContainsFunc(l.Entries(), func(e Entry) bool { return e.SessionID == session })

@@ -101,3 +101,20 @@ func TestSays(t *testing.T) {
 		t.Errorf("without checkpoints it says %v", got)
 	}
 }
+
+// TestIsNewer: a source's log is newer if the target lacks its newest checkpoint, and it reaches as far.
+func TestIsNewer(t *testing.T) {
+	for _, c := range []struct {
+		source, target Log
+		want           bool
+	}{
+		{logOf("b@5", "a@3"), logOf("a@3"), true}, {logOf("b@3", "a@3"), logOf("a@3"), true},
+		{logOf("b@5", "a@3"), logOf("b@5", "a@3"), false}, {logOf("a@3"), logOf("b@5", "a@3"), false},
+		{logOf("b@2", "c@4"), logOf("a@3"), true}, {logOf("b@2"), logOf("a@3"), false},
+		{logOf("b@5"), Log{}, false}, {Log{}, logOf("a@3"), false},
+	} {
+		if got := c.source.IsNewer(c.target); got != c.want {
+			t.Errorf("%v of %v: %t", c.source.Entries(), c.target.Entries(), got)
+		}
+	}
+}
