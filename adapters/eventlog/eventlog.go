@@ -69,6 +69,8 @@ type plan struct {
 	Reset     bool                `json:"reset,omitempty"`
 	Listed    int64               `json:"listed,omitempty"`
 	List      checkpoint.List     `json:"list,omitzero"`
+	ListSaved [2]int64            `json:"list_saved,omitzero"`
+	Unsaid    bool                `json:"unsaid,omitempty"`
 	Refused   bool                `json:"refused,omitempty"` // releases that count no Listed: there are some
 	Crashes   int                 `json:"crashes,omitempty"`
 }

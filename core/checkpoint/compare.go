@@ -88,6 +88,26 @@ func keep(l Log, rest []Entry) []Entry {
 	return rest[max(0, len(rest)-len(l.History)):]
 }
 
+// Says is the list that the newest checkpoint relies on of those that rely on a job's list, or on none. It is zero if
+// that relies on none, or there is no such checkpoint.
+func (l Log) Says(job string) List {
+	for _, e := range l.Entries() {
+		if e.List.Job == job || e.List == (List{}) {
+			return e.List
+		}
+	}
+	return List{}
+}
+
+// IsNewer reports whether a source's log is newer than its target's, which lacks its newest checkpoint, though one of
+// its checkpoints reaches as far as the target's.
+func (l Log) IsNewer(target Log) bool {
+	if target.SessionID == "" || target.Has(l.SessionID) {
+		return false
+	}
+	return slices.ContainsFunc(l.Entries(), func(e Entry) bool { return !e.RecordedSeq.Before(target.SourceLastSeq) })
+}
+
 // Has reports whether a checkpoint with this session id is in the log.
 func (l Log) Has(session string) bool {
 	return slices.ContainsFunc(l.Entries(), func(e Entry) bool { return e.SessionID == session })

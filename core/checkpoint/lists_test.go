@@ -87,3 +87,34 @@ func TestTrailKeepsOthers(t *testing.T) {
 		t.Errorf("all can go on from the newest, and it keeps %v and drops an older one", got[MaxHistory-1])
 	}
 }
+
+// TestSays: of a job's list a log says what its newest checkpoint does that relies on that, or on none.
+func TestSays(t *testing.T) {
+	log := logOf("d@9", "c@7", "b@5", "a@3")
+	log.History[0].List, log.History[1].List, log.History[3].List = List{"k", 4}, List{"j", 3}, List{"l", 2}
+	for job, want := range map[string]List{"k": {"k", 4}, "j": {"j", 3}, "l": {}, "other": {}} {
+		if got := log.Says(job); got != want {
+			t.Errorf("of %s it says %v", job, got)
+		}
+	}
+	if got := (Log{}).Says("k"); got != (List{}) {
+		t.Errorf("without checkpoints it says %v", got)
+	}
+}
+
+// TestIsNewer: a source's log is newer if the target lacks its newest checkpoint, and it reaches as far.
+func TestIsNewer(t *testing.T) {
+	for _, c := range []struct {
+		source, target Log
+		want           bool
+	}{
+		{logOf("b@5", "a@3"), logOf("a@3"), true}, {logOf("b@3", "a@3"), logOf("a@3"), true},
+		{logOf("b@5", "a@3"), logOf("b@5", "a@3"), false}, {logOf("a@3"), logOf("b@5", "a@3"), false},
+		{logOf("b@2", "c@4"), logOf("a@3"), true}, {logOf("b@2"), logOf("a@3"), false},
+		{logOf("b@5"), Log{}, false}, {Log{}, logOf("a@3"), false},
+	} {
+		if got := c.source.IsNewer(c.target); got != c.want {
+			t.Errorf("%v of %v: %t", c.source.Entries(), c.target.Entries(), got)
+		}
+	}
+}

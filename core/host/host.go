@@ -238,7 +238,8 @@ func (h *Host) plan(s node.StartRun) replication.Plan {
 		Server: h.cfg.Server, Created: rec.Created, Resumed: rec.Stats.Counters(), ResumedID: rec.Replicated(),
 		Throttled: rec.Throttled, Delay: s.Delay, Seed: s.Seed, ProgressInterval: h.settings.ProgressInterval,
 		Memory: h.cfg.Memory, Broken: h.cfg.Broken, Reset: rec.Reset != 0,
-		Listed: rec.Listed(), List: s.Work.List(), Crashes: rec.Crashes(),
+		Listed: rec.Listed(), List: s.Work.List(), ListSaved: rec.Stats.ListSaved, Unsaid: rec.Stats.Unsaid,
+		Crashes:      rec.Crashes(),
 		StallTimeout: h.settings.StallTimeout, MissingPause: h.settings.MissingPause,
 	})
 }

@@ -88,11 +88,11 @@ func (k *committer) busy() bool { return k.step != resting }
 
 // wanted reports whether there is something to checkpoint, or the last checkpoint of this run, or the one that it began
 // with, is wrong about the list, or older: of a target that is put back nothing else tells that it lacks what has left
-// the list.
+// the list. The same holds for what was in the list, and in no checkpoint's.
 func (k *committer) wanted() bool {
 	relies := k.relies != (checkpoint.List{})
 	older := relies && k.relies.Before(k.refused.version)
-	wrong := (relies != k.refused.unfinished || older) && k.sides[peer.Target].log.SessionID != ""
+	wrong := (relies != k.refused.unfinished || older || k.refused.unsaid) && k.sides[peer.Target].log.SessionID != ""
 	return k.plan.UseCheckpoints && (k.moved || wrong)
 }
 
@@ -119,6 +119,7 @@ func (k *committer) commitWhenDue() {
 		return
 	}
 	k.writing, k.covers, k.synced = k.through, k.rows, [2]bool{}
+	k.refused.unsaid = false
 	k.writingNumber, k.lone.writing, k.lone.writingNewest = k.throughNumber, k.lone.through, peer.Mark{}
 	k.step = checkingFilter
 	k.checkFilter(k.sync)
@@ -360,6 +361,7 @@ func (k *committer) logWritten(on peer.Side, rev string) {
 		return
 	}
 	k.step, k.relies = resting, k.log.Newest().List
+	k.info.saves(k.relies, k.refused.version, k.readOnly)
 	invariant.Check(k.committedNumber <= k.writingNumber && k.writingNumber <= k.throughNumber, forward,
 		int(k.committedNumber), int(k.writingNumber), int(k.throughNumber))
 	k.committed = k.writing

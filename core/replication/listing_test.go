@@ -23,6 +23,9 @@ type listing struct {
 	deaf   bool // the store answers nothing
 	// changes is how often the list has changed.
 	changes int64
+	// saved and unsaid are what the last run told; see Info.ListSaved and Unsaid.
+	saved  [2]int64
+	unsaid bool
 	// others counts rows of the list that no run is shown.
 	others int64
 }

@@ -1,6 +1,10 @@
 package replication
 
-import "time"
+import (
+	"time"
+
+	"couchrelay/core/peer"
+)
 
 // After fewVain passes in a row that took nothing off the list, the time before the next one doubles with each, up to
 // maxVain of them.
@@ -28,4 +32,15 @@ func (u *followUps) ended() {
 	case u.followUp:
 		u.vain++
 	}
+}
+
+// leaves has a revision of the page leave the list.
+func (f *refusals) leaves(id, rev string) {
+	for _, d := range f.page.Docs {
+		if d.ID == id && d.Rev == rev && !f.outlives(d.Failed, d.Refused) {
+			f.info.Unsaid, f.unsaid = true, true
+		}
+	}
+	f.removed = true
+	f.over = append(f.over, Finding{Refusal: peer.Refusal{ID: id, Rev: rev}, Over: true})
 }

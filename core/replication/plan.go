@@ -38,6 +38,12 @@ type Plan struct {
 	Listed int64
 	// List is by what checkpoints know that list.
 	List checkpoint.List
+	// ListSaved is what the job's last run told (see Info): a database whose newest checkpoint relies on the list as it
+	// was before that was put back to a backup.
+	ListSaved [2]int64
+	// Unsaid is what the job's last run told (see Info): a target that is put back to a backup may lack a document that
+	// was left out for good when the checkpoint was written, and has come since.
+	Unsaid bool
 	// Crashes is how many runs of the job crashed in a row before this one, or without getting further (see lenient).
 	Crashes int
 }
@@ -129,6 +135,8 @@ type Terms struct {
 	Reset            bool
 	Listed           int64
 	List             checkpoint.List
+	ListSaved        [2]int64
+	Unsaid           bool
 	Crashes          int
 	StallTimeout     time.Duration
 	MissingPause     time.Duration
@@ -160,12 +168,12 @@ func NewPlan(rep *spec.Replication, t Terms) Plan {
 		o.CheckpointInterval = min(o.CheckpointInterval, throttledCheckpoint)
 	}
 	if t.Reset {
-		t.Resumed = checkpoint.Counters{}
+		t.Resumed, t.ListSaved, t.Unsaid = checkpoint.Counters{}, [2]int64{}, false
 	}
 	return Plan{
 		Options: o, Created: t.Created, Resumed: t.Resumed, ResumedID: t.ResumedID,
 		Delay: t.Delay, Seed: t.Seed, Broken: t.Broken, Reset: t.Reset,
-		Listed: t.Listed, List: t.List, Crashes: t.Crashes,
+		Listed: t.Listed, List: t.List, ListSaved: t.ListSaved, Unsaid: t.Unsaid, Crashes: t.Crashes,
 		IDs: func(filterCode string) IDs { return idsOf(rep, t.Server, filterCode) },
 	}
 }

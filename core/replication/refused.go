@@ -106,6 +106,7 @@ type standing struct {
 	// Checkpoints have it as unfinished (see checkpoint.Log), as the last pass left it, and before the first one as the
 	// last checkpoint did.
 	keeps, unfinished bool
+	unsaid            bool            // something has left the list since the last checkpoint, see Info.Unsaid
 	version           checkpoint.List // of the list in the store
 	gone              instant.Time    // when the run learned first that the source lacks what stays listed; 0 before
 	// demand is that of the last RefusedPage. The run begins no batch until it is informed, that is, until it knows
@@ -443,11 +444,6 @@ func (f *refusals) copied(id string, asked []string, counted map[string]bool) {
 			f.leaves(id, rev)
 		}
 	}
-}
-
-func (f *refusals) leaves(id, rev string) {
-	f.removed = true
-	f.over = append(f.over, Finding{Refusal: peer.Refusal{ID: id, Rev: rev}, Over: true})
 }
 
 // makeDurable has the target keep what it has got before the list forgets it: a revision that is lost with the

@@ -4,7 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/checkpoint"
 	"couchrelay/core/peer"
+	"couchrelay/core/spec"
 )
 
 // isKilled has a job begin, and kills it once its logs are written on so many sides.
@@ -87,5 +89,110 @@ func TestPutBackAfterKill(t *testing.T) {
 	s.runs("a")
 	if !backup.has("doc7", "1-a") {
 		t.Error("doc7 is neither on the target nor in the list")
+	}
+}
+
+// TestPutBackAfterKillNothingIsTried: as before, but what is left in the list is not tried again, so the target's
+// newest checkpoint relies on no list.
+func TestPutBackAfterKillNothingIsTried(t *testing.T) {
+	s := newShared(t)
+	s.plan.OnRefusal, s.plan.Crashes = spec.SkipRefused, lenientAfter
+	s.bad["doc9"] = true
+	down := peer.Failure{Side: peer.Target, Kind: peer.Status, Status: 500}
+	s.world.bad(down, func(peer.CopyDoc) *peer.Reply { return &peer.Reply{Failure: &down} })
+	s.runs("a")
+	if !s.lists("doc3", "1-a") || !s.lists("doc9", "1-a") {
+		t.Fatalf("listed %v", s.list)
+	}
+	backup := s.dbs[peer.Target].backup()
+	s.reply = nil
+	s.isKilled("a", 1)
+	if s.logOn(peer.Target).Newest().List != (checkpoint.List{}) {
+		t.Fatal("the target's newest checkpoint relies on a list")
+	}
+	s.plan.Continuous, s.plan.CheckpointInterval = true, time.Second
+	s.begin()
+	s.until(firstRefusedPause / 2)
+	s.dbs[peer.Target] = backup
+	s.runs("a")
+	if !backup.has("doc3", "1-a") {
+		t.Error("doc3 is neither on the target nor in the list")
+	}
+}
+
+// TestPutBackOfReadOnlySource: the target of a source that stores no logs is put back.
+func TestPutBackOfReadOnlySource(t *testing.T) {
+	s := newShared(t)
+	s.refuseLogs(403)
+	backup := s.backupBeforeHealing()
+	s.runs("a")
+	s.dbs[peer.Target] = backup
+	if from := s.runs("a"); !backup.has("doc7", "1-a") {
+		t.Errorf("job a begins at %s, and doc7 is neither on the target nor in its list", from)
+	}
+	if from := s.runs("a"); from != `"40-opaque"` {
+		t.Errorf("the run after that begins at %s", from)
+	}
+}
+
+// TestBothPutBack: both databases are put back to backups of one moment, which lack what has left the list since. All
+// is copied anew, once.
+func TestBothPutBack(t *testing.T) {
+	s := newShared(t)
+	backup := s.backupBeforeHealing()
+	source := s.dbs[peer.Source].backup()
+	s.runs("a")
+	s.dbs = [2]*database{source, backup}
+	for _, want := range []string{"0", `"40-opaque"`} {
+		if from := s.runs("a"); from != want {
+			t.Errorf("a run begins at %s, want %s", from, want)
+		}
+	}
+	if !backup.has("doc7", "1-a") {
+		t.Error("doc7 is neither on the target nor in the list")
+	}
+}
+
+// TestSourcePutBack: a source is put back to before a listed document was edited. The list has the revision that came
+// since, and lacks the one that the source has again.
+func TestSourcePutBack(t *testing.T) {
+	s := newShared(t)
+	s.bad["doc7"] = true
+	s.runs("a")
+	backup := s.dbs[peer.Source].backup()
+	s.dbs[peer.Source].write("doc7", "2-b", "1-a")
+	if s.runs("a"); s.list[peerRev{"doc7", "2-b"}] == nil || len(s.list) > 1 {
+		t.Fatalf("the list has %v", s.list)
+	}
+	s.dbs[peer.Source] = backup
+	delete(s.bad, "doc7")
+	if from := s.runs("a"); !s.dbs[peer.Target].has("doc7", "1-a") {
+		t.Errorf("job a begins at %s, and doc7 is neither on the target nor in its list", from)
+	}
+	if from := s.runs("a"); from != `"40-opaque"` {
+		t.Errorf("the run after that begins at %s", from)
+	}
+}
+
+// TestPutBackToLeftOut: under skip, a document was left out for good, and has come by order since. Then the target is
+// put back. No checkpoint says that the document was in a list.
+func TestPutBackToLeftOut(t *testing.T) {
+	s := newShared(t)
+	s.plan.OnRefusal = spec.SkipRefused
+	s.bad["doc7"] = true
+	s.runs("a")
+	backup := s.dbs[peer.Target].backup()
+	delete(s.bad, "doc7")
+	s.as("a")
+	s.demand = 5
+	if s.runs("a"); !s.dbs[peer.Target].has("doc7", "1-a") {
+		t.Fatal("doc7 does not come by order")
+	}
+	s.dbs[peer.Target] = backup
+	if from := s.runs("a"); !backup.has("doc7", "1-a") {
+		t.Errorf("job a begins at %s, and doc7 is neither on the target nor in its list", from)
+	}
+	if from := s.runs("a"); from != `"40-opaque"` {
+		t.Errorf("the run after that begins at %s", from)
 	}
 }

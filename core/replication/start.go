@@ -301,7 +301,8 @@ func (o *opener) locate(on peer.Side) {
 // them, copies all anew, and lists again what it cannot copy. If it only passed over them, as it does over those of
 // other jobs, the next run could have a list by then that lacks what they rely on. The source's log does not count: the
 // target's is written first, and a source that may only be read by now keeps an old one. Behind one that relies on no
-// list, only those matter that Compare looks at: it begins before them if the source lacks that one.
+// list, only those matter that Compare looks at: it begins before them if the source lacks that one. What no checkpoint
+// says to be in a list may have left it since the backup of a target that was put back.
 func (o *opener) lacksList() (lacks bool) {
 	source, target := o.sides[peer.Source].trusted(), o.sides[peer.Target].trusted()
 	look := func(list checkpoint.List) (counts bool) {
@@ -309,14 +310,10 @@ func (o *opener) lacksList() (lacks bool) {
 		lacks = lacks || list.Job == o.plan.List.Job && !counts
 		return counts
 	}
-	for _, e := range target.Entries() {
-		if e.List.Job == o.plan.List.Job || e.List == (checkpoint.List{}) {
-			look(e.List)
-			break
-		}
-	}
+	look(target.Says(o.plan.List.Job))
 	checkpoint.Compare(source, target, look)
-	return lacks
+	putBack := o.readOnlySource() == nil && source.IsNewer(target)
+	return lacks || putBack && o.plan.Unsaid && o.plan.UseCheckpoints
 }
 
 // counts reports whether the run may go on from checkpoints that rely on a list: it has that, or they rely on none. A
@@ -326,23 +323,30 @@ func (o *opener) counts(list checkpoint.List) bool {
 	return list == (checkpoint.List{}) || has && !o.wentBack()
 }
 
-// wentBack reports whether the target was put back to a backup, which lacks what has left the list since: the source
-// has a newer log. A run that was killed between its two logs leaves the newer one on the target, and so does a source
-// that was put back. The newest checkpoint may be of another job, which has not come as far as this one.
+// wentBack reports whether the list may lack something, as a database was put back to a backup: a target lacks what has
+// left the list since, and a source may have revisions that had others in their place. Its newest checkpoint relies on
+// a state of the list before the one of a checkpoint that it had, or the source has a newer log than the target. A run
+// that was killed between its two logs leaves the newer one on the target. The newest checkpoint may be of another job,
+// which has not come as far as this one.
 func (o *opener) wentBack() bool {
 	source, target := o.sides[peer.Source].trusted(), o.sides[peer.Target].trusted()
-	if target.Has(source.SessionID) || o.readOnlySource() != nil {
-		return false
+	for side, log := range [2]checkpoint.Log{peer.Source: source, peer.Target: target} {
+		if newest := log.Newest().List; newest.Job == o.plan.List.Job && newest.Changes < o.plan.ListSaved[side] {
+			return true
+		}
 	}
-	return slices.ContainsFunc(source.Entries(), func(e checkpoint.Entry) bool {
-		return !e.RecordedSeq.Before(target.SourceLastSeq)
-	})
+	return o.readOnlySource() == nil && source.IsNewer(target)
 }
 
 // compare begins at the newest checkpoint that both logs have and that counts.
 func (o *opener) compare() {
 	source, target := o.sides[peer.Source].trusted(), o.sides[peer.Target].trusted()
 	start, history := checkpoint.Compare(source, target, o.counts)
+	// What only the target's log says of the list is to be said to the source, too: else nothing tells that a target
+	// was put back to a backup.
+	if said := source.Says(o.plan.List.Job); said != (checkpoint.List{}) && o.counts(said) {
+		start.List = said
+	}
 	if start.RecordedSeq == peer.Zero && o.plan.SinceSeq != "" {
 		start.RecordedSeq = o.plan.SinceSeq
 	}

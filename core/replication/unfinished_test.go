@@ -294,8 +294,15 @@ func TestPutBackToListed(t *testing.T) {
 }
 
 // TestSourcePutBackWithList: a source is put back to a backup whose log the target's has forgotten. The target has all
-// that has left the list, and the run goes on from the checkpoint that both logs have.
+// that has left the list, and a job whose record does not tell what the source had goes on from the checkpoint that
+// both logs have. Else all is copied anew: the list may have newer revisions than the backup.
 func TestSourcePutBackWithList(t *testing.T) {
+	for _, told := range []bool{false, true} {
+		sourcePutBack(t, told)
+	}
+}
+
+func sourcePutBack(t *testing.T, told bool) {
 	w := leftOut(t)
 	w.plan.OnRefusal, w.refuses["doc3"], w.plan.Continuous = spec.RetryRefused, true, true
 	w.begin()
@@ -308,12 +315,15 @@ func TestSourcePutBackWithList(t *testing.T) {
 		w.until(time.Minute)
 	}
 	w.dbs[peer.Source], w.plan.Continuous, w.calls = backup, false, nil
+	if !told {
+		w.saved = [2]int64{}
+	}
 	if w.logOn(peer.Target).Has(w.logOn(peer.Source).SessionID) {
 		t.Fatal("the target's log has that of the backup")
 	}
 	w.begin()
-	if w.wantEnd(Completed, ""); w.feedStart() == "0" {
-		t.Error("all is copied anew")
+	if w.wantEnd(Completed, ""); (w.feedStart() == "0") != told {
+		t.Errorf("told %t: it begins at %s", told, w.feedStart())
 	}
 }
 

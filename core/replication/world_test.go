@@ -103,7 +103,8 @@ func newWorld(t *testing.T) *world {
 // begin starts a new run on the same databases, as after a crash of the process.
 func (w *world) begin() {
 	w.plan.Seed++
-	w.plan.Listed, w.plan.List.Changes = w.others+int64(len(w.list)), w.changes
+	w.plan.Listed, w.plan.List.Changes, w.plan.ListSaved = w.others+int64(len(w.list)), w.changes, w.saved
+	w.plan.Unsaid = w.unsaid
 	w.run, w.end, w.told, w.asks = New(w.plan), nil, nil, nil
 	w.open, w.flying, w.kept, w.before = nil, nil, map[uint64][]peer.DocRev{}, maps.Clone(w.dbs[peer.Source].leafs)
 	w.step(Begin{})
@@ -139,9 +140,10 @@ func (w *world) step(ev Event) {
 		case Refused, ReadRefused:
 			w.asks = append(w.asks, e)
 		case Progress:
-			w.told = append(w.told, report{w.now, e.Info})
+			w.told, w.saved = append(w.told, report{w.now, e.Info}), e.Info.ListSaved
+			w.unsaid = e.Info.Unsaid
 		case End:
-			w.end = &e
+			w.end, w.saved, w.unsaid = &e, e.Info.ListSaved, e.Info.Unsaid
 			w.checkCompleted()
 			if len(w.flying) > 0 {
 				w.t.Errorf("ended with %v under way", w.flying)

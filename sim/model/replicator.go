@@ -322,12 +322,14 @@ func reportOf(j job) (r report, err error) {
 	return r, d.Decode(&r)
 }
 
-// numbers are those that a completed document tells: the statistics without sequences that change all the time, when
-// the job was made, and how many revisions the target refused.
+// numbers are those that a completed document tells: the statistics without sequences that change all the time and what
+// only later runs are told, when the job was made, and how many revisions the target refused.
 func (r *report) numbers(created int64) map[string]any {
 	all := maps.Clone(r.Stats)
 	delete(all, "source_seq")
 	delete(all, "through_seq")
+	delete(all, "list_saved")
+	delete(all, "unsaid")
 	all["start_time"] = iso(instant.Time(created))
 	if n := r.Refused.Listed + r.Refused.Beyond; n > 0 {
 		all["refused"] = json.Number(fmt.Sprint(n))

@@ -226,8 +226,11 @@ func (l logs) covers(source, target *peers.DB, base string, newer, older entry) 
 
 // reader is a job that looks where it may begin.
 type reader struct {
-	list list // as it is now
-	has  bool // it is of the replication, and has revisions
+	list  list     // as it is now
+	has   bool     // it is of the replication, and has revisions
+	saved [2]int64 // of which state of the list a database had a checkpoint, by peer.Side
+	// unsaid is whether something has left the list that no checkpoint had in it.
+	unsaid bool
 }
 
 // readerOf is the job of a run as it was when the run began.
@@ -244,28 +247,43 @@ func (k *known) readerOf(jobID string, rep *spec.Replication, base string) reade
 
 func readerOf(w jobstore.Work, rep *spec.Replication, base string) reader {
 	list, of := list(w.List()), w.Record.Refused
-	return reader{list, of != nil && of.Listed > 0 && of.Of == base && rep.UseCheckpoints}
+	has := of != nil && of.Listed > 0 && of.Of == base && rep.UseCheckpoints
+	stats := w.Record.Stats
+	return reader{list, has, stats.ListSaved, stats.Unsaid && rep.UseCheckpoints}
 }
 
 // counts reports whether a job may begin at a checkpoint of the target: what that covers is there, or in the job's
-// list. What has left the list since is not there if the target was put back, as a newer log on the source tells.
+// list. What has left the list since is not there if the target was put back, as a newer log on the source tells, or
+// that a database had a checkpoint of a later list than its newest; nor need the list have what the source went back
+// to.
 func (l logs) counts(source, target *peers.DB, base string, e entry, of reader) bool {
 	needs := l.read(target.Log(base)).lists[e.session]
 	if needs == (list{}) {
 		return true
 	}
-	return of.has && needs.Job == of.list.Job && needs.Changes <= of.list.Changes && !l.putBack(source, target, base)
+	return of.has && needs.Job == of.list.Job && needs.Changes <= of.list.Changes && !l.putBack(source, target, base) &&
+		!l.behind(source, base, of, peer.Source) && !l.behind(target, base, of, peer.Target)
 }
 
 // putBack reports whether the source has a newer log than the target.
 func (l logs) putBack(source, target *peers.DB, base string) bool {
 	of, known := l.trusted(source, base), l.entries(target.Log(base))
-	if of == nil || of[0].session == "" {
+	if of == nil || of[0].session == "" || known[0].session == "" {
 		return false
 	}
 	has := slices.ContainsFunc(known, func(e entry) bool { return e.session == of[0].session })
 	further := func(e entry) bool { return !peer.Seq(e.seq).Before(peer.Seq(known[0].seq)) }
 	return !has && slices.ContainsFunc(of, further) && l.lone(source, target, base) == nil
+}
+
+// behind reports whether the newest checkpoint of a database is the job's, and of a list before the one that the
+// database had a checkpoint of.
+func (l logs) behind(db *peers.DB, base string, of reader, side peer.Side) bool {
+	if l.trusted(db, base) == nil {
+		return false
+	}
+	newest := l.read(db.Log(base)).relies()
+	return newest.Job == of.list.Job && newest.Changes < of.saved[side]
 }
 
 // trusted are the checkpoints of a database's log; none when it was written for another database of that
@@ -281,8 +299,12 @@ func (l logs) trusted(db *peers.DB, base string) []entry {
 }
 
 // lacksList reports whether the checkpoints that a job finds cover revisions which only an earlier list of its own had:
-// the newest one that it might begin at, or one that it would pass over.
+// the newest one that it might begin at, or one that it would pass over; or that it has begun behind what has left the
+// list since the backup that the target was put back to.
 func (l logs) lacksList(source, target *peers.DB, base string, of reader) bool {
+	if of.unsaid && l.trusted(target, base) != nil && l.putBack(source, target, base) {
+		return true
+	}
 	lists := l.read(target.Log(base)).lists
 	_, looked := l.common(source, target, base, of)
 	for _, e := range l.trusted(target, base) {

@@ -173,14 +173,15 @@ func (t *triedAgain) lacks(s runStep) {
 	}
 }
 
-// unheard reports whether the last attempt that is listed may have begun before a user asked to try all: one that was
-// under way then is listed afterwards, and what the user asked for comes after it.
+// unheard reports whether the last attempt that is listed may have begun before a user asked to try all: what was under
+// way then is listed afterwards, and what the user asked for comes after it. Two attempts may be under way: one of a
+// pass through the list, and one of a change.
 func (j *trials) unheard(name peers.Revision, row refusedRow) bool {
 	before := j.asked.listed[name]
 	if row.First != before.First {
 		before.Attempts = 0
 	}
-	return j.asks > row.Last || j.asks > 0 && row.Attempts-before.Attempts <= 1
+	return j.asks > row.Last || j.asks > 0 && row.Attempts-before.Attempts <= 2
 }
 
 // checkAgain is S72a. Ages are by the clocks of nodes. A page of the list may be older than the last attempt of a

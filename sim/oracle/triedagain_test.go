@@ -80,8 +80,8 @@ func TestTriedAgain(t *testing.T) {
 		{"after the longest pause", passes(spec.RetryRefused, 50, 5*time.Hour, nothing), ""},
 		{"under skip", passes(spec.SkipRefused, 1, time.Hour, nothing), "S72a"},
 		{"under skip, on request", passes(spec.SkipRefused, 1, time.Minute, asks), ""},
-		{"under skip, on request, after the one under way", passes(spec.SkipRefused, 1, time.Minute, heard(1)), ""},
-		{"under skip, on a request that was heard", passes(spec.SkipRefused, 1, time.Minute, heard(2)), "S72a"},
+		{"under skip, on request, after those under way", passes(spec.SkipRefused, 1, time.Minute, heard(2)), ""},
+		{"under skip, on a request that was heard", passes(spec.SkipRefused, 1, time.Minute, heard(3)), "S72a"},
 	})
 }
 

@@ -274,6 +274,25 @@ func TestRelies(t *testing.T) {
 			c.asks(peer.ReadChanges{Since: at, Limit: 10})
 		}
 	}
+	saved := func(changes ...int64) func(*talk) {
+		return func(c *talk) {
+			c.r.ListOf, c.r.List, c.r.ListSaved = "base", List{"own", 8}, [2]int64(changes)
+			c.opened()
+			c.finds(peer.Source, relying("own"))
+			c.finds(peer.Target, relying("own"))
+			c.asks(peer.ReadChanges{Since: "5", Limit: 10})
+		}
+	}
+	newer := func(unsaid bool) func(*talk) {
+		return func(c *talk) {
+			c.r.Unsaid = unsaid
+			c.opened()
+			c.finds(peer.Source, `{"session_id":"newer","source_last_seq":4,"history":[{"session_id":"newer",`+
+				`"recorded_seq":4},{"session_id":"none","recorded_seq":3}]}`)
+			c.finds(peer.Target, relying())
+			c.asks(peer.ReadChanges{Since: "3", Limit: 10})
+		}
+	}
 	both := relying("own", "other")
 	covered := strings.Replace(both, `"history":[`, `"history":[{"session_id":"top","recorded_seq":9},`, 1)
 	_, history, _ := strings.Cut(covered, `,"history"`)
@@ -283,6 +302,11 @@ func TestRelies(t *testing.T) {
 		{"another one's", spec.Replication{}, begins("base", 7, both, "6"), Beginning},
 		{"the newest for all, though there is an own", spec.Replication{}, begins("base", 7, both, "3"), Beginning},
 		{"a list of less", spec.Replication{}, begins("base", 6, both, "5"), Beginning},
+		{"a list as it was saved", spec.Replication{}, saved(7, 7), legal},
+		{"a list of before the source saved it", spec.Replication{}, saved(8, 7), Beginning},
+		{"a list of before the target saved it", spec.Replication{}, saved(7, 8), Beginning},
+		{"of a source that has a newer log", spec.Replication{}, newer(false), legal},
+		{"what has left no list of such a source", spec.Replication{}, newer(true), Beginning},
 		{"no list", spec.Replication{}, begins("", 7, both, "5"), Beginning},
 		{"without checkpoints", spec.Replication{}, func(c *talk) {
 			c.r.UseCheckpoints = false

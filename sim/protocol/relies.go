@@ -7,8 +7,9 @@ import (
 )
 
 // lacksList reports whether the checkpoints that the run found cover revisions of a list of its job that it does not
-// have any more: the newest one that it might begin at, or one that it would pass over. It notes that, since the run
-// then discards the checkpoints.
+// have any more: the newest one that it might begin at, or one that it would pass over; or what has left the list since
+// the backup that the target was put back to, and was in none. It notes that, since the run then discards the
+// checkpoints.
 func (r opener) lacksList() bool {
 	target := &r.start.sides[peer.Target]
 	_, looked := r.common()
@@ -18,6 +19,7 @@ func (r opener) lacksList() bool {
 			break
 		}
 	}
+	r.start.anew = r.start.anew || r.Unsaid && !target.foreign() && r.hasNewer()
 	for _, e := range looked {
 		own := target.log.lists[e.session].Job == r.List.Job
 		r.start.anew = r.start.anew || own && !r.may(e.session)
@@ -34,9 +36,21 @@ func (r opener) may(session string) bool {
 	return l == (List{}) || own && r.UseCheckpoints && !r.wentBack()
 }
 
-// wentBack reports whether the target was put back to a backup: the source has a newer log, of which some checkpoint
-// reaches as far as the target's newest.
+// wentBack reports whether a database was put back to a backup: its newest checkpoint is of an older list than one that
+// it had, or the source has a newer log, of which some checkpoint reaches as far as the target's newest.
 func (r opener) wentBack() bool {
+	source, target := &r.start.sides[peer.Source], &r.start.sides[peer.Target]
+	for on, s := range [2]*side{source, target} {
+		l := s.log.lists[s.log.session()]
+		if l.Job == r.List.Job && l.Changes < r.ListSaved[on] && !s.foreign() {
+			return true
+		}
+	}
+	return r.hasNewer()
+}
+
+// hasNewer reports whether the source has a newer log than the target.
+func (r opener) hasNewer() bool {
 	source, target := &r.start.sides[peer.Source], &r.start.sides[peer.Target]
 	newest := source.log.session()
 	if newest == "" || source.foreign() || len(target.log.entries) == 0 || target.log.has(newest) {

@@ -45,6 +45,10 @@ type Terms struct {
 	ListOf string
 	// List is by what checkpoints know the job's list.
 	List List
+	// ListSaved is of which state of the list there was a checkpoint, by peer.Side; 0 if that is not known.
+	ListSaved [2]int64
+	// Unsaid is whether something has left the list that no checkpoint had in it.
+	Unsaid bool
 	// StallTimeout is for how long a run gets nowhere before it is stalled; 0 for ever.
 	StallTimeout time.Duration
 }

@@ -168,6 +168,9 @@ type stats struct {
 	SourceSeq             jobstore.SeqText `json:"source_seq"`
 	ThroughSeq            jobstore.SeqText `json:"through_seq,omitempty"`     // as in CouchDB there is none at first
 	SourceReadOnly        bool             `json:"source_read_only,omitzero"` // CouchDB has no such member
+
+	ListSaved [2]int64 `json:"-"` // these are for couchrelay's next run
+	Unsaid    bool     `json:"-"`
 }
 
 // statsOf shows numbers. Clients use a sequence as "since", so none is empty.
