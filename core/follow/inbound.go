@@ -349,7 +349,7 @@ func (in *inward) fetched(got []peer.DocRead, sure bool) {
 			in.retreat(i)
 			return
 		}
-		if in.reads.stale = 0; !wins && !sure {
+		if in.reads.stale, in.reads.row = 0, 0; !wins && !sure {
 			in.proof.docs, in.rows = got[i:], in.rows[i:]
 			return
 		}

@@ -192,7 +192,7 @@ func (out *outward) reply(c *call, reply peer.Reply) {
 	case outcome == again:
 		return
 	case outcome == unread:
-		t := unreadTrouble(c.op.(peer.ReadDocs), f)
+		t := out.reads.trouble()
 		out.trouble(t.Error, t.Reason)
 		out.states = out.states[1:]
 		return
