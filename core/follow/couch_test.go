@@ -23,6 +23,7 @@ type couch struct {
 	whole    int               // the status with which an edit of the document "large" is refused, and all beside it
 	unread   map[string]bool   // documents for which requests fail; "*" are all, and "" those for none
 	unable   peer.Failure      // how such a request fails
+	barred   bool              // so do all other requests about them
 	known    map[string]bool   // revisions, also those that have others behind them
 	page     int               // rows in an answer at most; 0 for as many as are asked for
 	// losersFirst names the leaves of a document that lose before the one that wins, as PouchDB may.
@@ -141,6 +142,10 @@ func (c *couch) answer(op peer.Op, f fault) (reply peer.Reply) {
 	case peer.FindRev:
 		if docs.ValidID(op.ID) != nil {
 			return peer.Reply{Failure: &peer.Failure{Kind: peer.Status, Status: 400, Error: "illegal_docid"}}
+		}
+		if c.barred && c.unread[op.ID] {
+			failure := c.unable
+			return peer.Reply{Failure: &failure}
 		}
 		reply.Result = peer.RevFound{Found: c.has(op.ID, op.Revs) && f != missing}
 	case peer.ReadDocs:

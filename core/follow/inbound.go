@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,6 +45,7 @@ type inward struct {
 type proof struct {
 	due    []peer.Mark // changes that are to be found
 	missed int         // how often the first of them was not to be had
+	at     peer.Seq    // from where the feed is searched for it; empty unless it is
 	lost   bool        // the outward half has found that the database was put back: all is to be read anew
 	last   peer.Seq    // where the database was when it was opened last
 	// goal is where it was when it was opened before the present feed was read, up to its end. Openings between the
@@ -67,7 +69,7 @@ const pollAtMost = 10 * time.Minute
 const aheadAtMost = 20
 
 // maxStale is how often a document is read in vain before the run gives up, and maxMissed how often the last change
-// before the database counts as put back: for a moment a node of a cluster may not have it yet.
+// before the feed is searched for it: for a moment a node of a cluster may not have it yet.
 const (
 	maxStale  = 6
 	maxMissed = 3
@@ -121,6 +123,8 @@ func (in *inward) advance() {
 		in.open(Opened{r.Held, r.job.Instance, r.job.Last})
 	case !in.opened, in.verify:
 		in.call = r.call(peer.Open{})
+	case in.proof.at != "":
+		in.call = r.call(peer.ReadChanges{Since: in.proof.at, Limit: r.w.cfg.Pages.Read})
 	case len(in.proof.due) > 0:
 		in.call = r.call(in.proof.due[0].Find())
 	case len(in.docs) > 0:
@@ -180,12 +184,20 @@ func (in *inward) reply(c *call, reply peer.Reply) {
 			in.checkGoal()
 		}
 	case peer.FindRev:
-		if reply.Failure != nil {
-			in.run.fail(op, reply.Failure)
+		switch f := reply.Failure; {
+		case f == nil:
+			in.proved(reply.Result.(peer.RevFound).Found)
+		case ofOne(f):
+			// Reached: a request about the last change fails
+			in.search()
+		default:
+			in.run.fail(op, f)
+		}
+	case peer.ReadChanges:
+		if in.proof.at != "" {
+			in.searched(op, reply)
 			return
 		}
-		in.proved(reply.Result.(peer.RevFound).Found)
-	case peer.ReadChanges:
 		in.read(c, op, reply)
 	case peer.ReadDocs:
 		in.answered(op, reply)
@@ -214,7 +226,8 @@ func (in *inward) checkGoal() {
 
 // open forgets what was read, and notes which database is there.
 func (in *inward) open(q Opened) {
-	in.rows, in.docs, in.proof.docs, in.proof.ahead, in.end, in.wait, in.told = nil, nil, nil, nil, false, false, false
+	in.rows, in.docs, in.proof.docs, in.proof.ahead, in.proof.at = nil, nil, nil, nil, ""
+	in.end, in.wait, in.told = false, false, false
 	in.ask(q)
 }
 
@@ -242,7 +255,45 @@ func (in *inward) proved(found bool) {
 	} else if in.proof.missed++; in.proof.missed < maxMissed {
 		in.pause = in.run.w.now.Add(stalePause << in.proof.missed)
 	} else {
+		in.search()
+	}
+}
+
+// search begins to look for a change in the feed, since the database does not have it, or fails when it is asked about
+// the document. That may be for this document alone, which the feed then still announces. If the server is down, the
+// request for the feed fails too.
+func (in *inward) search() {
+	in.proof.at = peer.Zero
+	if in.sought() == in.run.job.Last {
+		in.proof.at = cmp.Or(in.run.job.Before, in.proof.at)
+	}
+}
+
+// sought is the change that is looked for.
+func (in *inward) sought() peer.Mark {
+	if len(in.proof.due) > 0 {
+		return in.proof.due[0]
+	}
+	return in.last
+}
+
+// searched takes a page of the feed. If none has the change, the database was put back to an earlier state.
+func (in *inward) searched(op peer.ReadChanges, reply peer.Reply) {
+	got, _ := reply.Result.(peer.Changes)
+	n := len(got.Rows)
+	switch {
+	case reply.Failure != nil && n == 0:
+		in.run.fail(op, reply.Failure)
+	case slices.ContainsFunc(got.Rows, in.sought().In):
+		// Reached: the feed has a change that the database does not have
+		in.proof.at = ""
+		in.proved(true)
+	case reply.Failure == nil && got.End:
 		in.open(Opened{in.run.Held, in.run.job.Instance, in.run.job.Last})
+	case reply.Failure == nil && got.LastSeq != "":
+		in.proof.at = got.LastSeq
+	case n > 0:
+		in.proof.at = got.Rows[n-1].Seq
 	}
 }
 
@@ -424,8 +475,8 @@ func (in *inward) applied(q Apply, got Applied) {
 	in.docs = slices.Clone(in.docs[got.N:]) // the old array would keep applied documents in memory
 	switch {
 	case len(in.docs) == 0:
-		in.since, in.stored, in.flush, in.run.job.Last, in.run.job.Goal = q.Since, q.Since, false, q.Last, q.Goal
-		if q.AtEnd {
+		in.since, in.stored, in.flush = q.Since, q.Since, false
+		if in.run.job.reach(q.Since, q); q.AtEnd {
 			in.run.job.Goal = ""
 		}
 		if q.AtEnd && !in.told {
@@ -434,7 +485,8 @@ func (in *inward) applied(q Apply, got Applied) {
 		}
 	case got.N > 0:
 		in.since = q.Docs[got.N-1].Seq
-		in.stored, in.run.job.Last, in.run.job.Goal = in.since, q.Last, q.Goal
+		in.stored = in.since
+		in.run.job.reach(in.since, q)
 	}
 	if got.Due {
 		in.run.out.again()

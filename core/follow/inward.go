@@ -141,13 +141,13 @@ func (q Apply) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
 		return nil, err
 	}
 	if done == len(q.Docs) {
-		data.Since, data.Last, data.Goal, data.Behind = q.Since, q.Last, q.Goal, q.Behind
-		if q.AtEnd {
+		data.reach(q.Since, q)
+		if data.Behind = q.Behind; q.AtEnd {
 			data.Goal = ""
 			data.Errors, data.Error, data.Reason = 0, "", ""
 		}
 	} else if done > 0 {
-		data.Since, data.Last, data.Goal = q.Docs[done-1].Seq, q.Last, q.Goal
+		data.reach(q.Docs[done-1].Seq, q)
 		data.Behind = more(q.Behind, len(q.Docs)-done)
 	}
 	data.leftUnread(q.Unread)

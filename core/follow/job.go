@@ -47,6 +47,8 @@ type Job struct {
 	// Last is the newest change that was announced or read, also behind Since; empty if there is none. A followed
 	// database that does not know its revision any more was put back to an earlier state.
 	Last peer.Mark `json:",omitzero"`
+	// Before is a place from which the feed brings Last; empty for its begin.
+	Before peer.Seq `json:",omitempty"`
 	// Goal is where the followed database was when a feed began that has not been read to its end; empty once it has. A
 	// database that is behind that was put back to an earlier state, from which changes up to Since may be missing.
 	Goal peer.Seq `json:",omitempty"`
@@ -335,8 +337,16 @@ func (s *Store) anew(tx kv.Tx, d Database, instance tuple.UUID, now instant.Time
 
 // another begins to reconcile the mirror with another database.
 func (j *Job) another(instance string) {
-	j.Instance, j.Since, j.Last, j.Goal, j.Reconciling = instance, "", peer.Mark{}, "", true
+	j.Instance, j.Since, j.Last, j.Before, j.Goal, j.Reconciling = instance, "", peer.Mark{}, "", "", true
 	j.Epoch++
+}
+
+// reach notes up to where changes are in the mirror after q, or a part of it.
+func (j *Job) reach(since peer.Seq, q Apply) {
+	if j.Last != q.Last {
+		j.Before = j.Since
+	}
+	j.Since, j.Last, j.Goal = since, q.Last, q.Goal
 }
 
 // leftUnread notes why a document was left out that the followed database cannot read, unless there is none.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +17,48 @@ func slowDocs() map[string]peer.Failure {
 	return map[string]peer.Failure{
 		"503": {Kind: peer.Status, Status: 503}, "504": {Kind: peer.Status, Status: 504},
 		"timed out": {Kind: peer.TimedOut},
+	}
+}
+
+// TestNewestRefused: the document that changed last is refused by each request. All others are followed, and a backup
+// that is put back is noticed, in this run or in a later one.
+func TestNewestRefused(t *testing.T) {
+	ways := unreadDocs()
+	maps.Copy(ways, slowDocs())
+	for name, failure := range ways {
+		w, k := followed(t, 5)
+		backup := w.couch.backup()
+		w.couch.unread, w.couch.unable, w.couch.barred = map[string]bool{"d2": true}, failure, true
+		w.write("d2", to(52))
+		w.settle(15 * time.Minute)
+		w.expect("d2", jobstore.Pending, "")
+		if k.noted("follow_failed") || k.noted("follow_reread") || k.told("d2") < 1 || k.told("d2") > 3 {
+			t.Errorf("%s: operators are told %v", name, k.notes)
+		}
+		if j := w.followed(); j.Errors > 0 || !strings.Contains(j.Reason, "is left out") {
+			t.Errorf("%s: the status is %q (%s)", name, j.Error, j.Reason)
+		}
+		for i := range 5 {
+			w.write("d3", to(60+i))
+			w.settle(2 * time.Minute)
+			w.expectBody("d3", to(60+i))
+			w.write("d2", to(70+i))
+			w.settle(2 * time.Minute)
+		}
+		backup.made = w.couch.made
+		backup.unread, backup.unable, backup.barred = w.couch.unread, failure, true
+		w.couch = backup
+		w.write("new", to(80))
+		w.settle(12 * time.Minute)
+		w.expect("new", jobstore.Pending, "")
+		w.expectBody("d3", to(3))
+		w.expect("d2", jobstore.Pending, "")
+		w.couch.unread = nil
+		w.settle(12 * time.Minute)
+		w.expectBody("d2", to(2))
+		if k.noted("follow_failed") {
+			t.Errorf("%s: operators are told %v", name, k.notes)
+		}
 	}
 }
 

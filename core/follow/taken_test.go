@@ -135,7 +135,7 @@ func TestApplied(t *testing.T) {
 	} {
 		r := reading()
 		in := &r.in
-		r.job.Goal, r.job.Errors = "old", 3
+		r.job.Since, r.job.Goal, r.job.Errors = "4", "old", 3
 		in.asking, in.flush, in.told = true, true, c.told
 		in.docs = []Incoming{{Seq: "5", ID: "a"}, {Seq: "6", ID: "b"}}
 		q := Apply{Docs: in.docs, Since: "9", Goal: "30", Last: mark, AtEnd: c.atEnd}
@@ -144,6 +144,9 @@ func TestApplied(t *testing.T) {
 			r.job.Goal != c.goal || in.asking || in.flush != (c.left > 0) {
 			t.Errorf("%s: since %s, stored %s, last %v, %d left, goal %q, asking %v, flush %v", name, in.since,
 				in.stored, r.job.Last, len(in.docs), r.job.Goal, in.asking, in.flush)
+		}
+		if known := c.n > 0; r.job.Since != c.stored || (r.job.Before == "4") != known {
+			t.Errorf("%s: the job is at %s, and its last change behind %q", name, r.job.Since, r.job.Before)
 		}
 		told := len(r.w.out) == 1
 		if told != c.current || in.told != (c.current || c.told) || (r.job.Errors == 0) != told {
@@ -258,6 +261,7 @@ func TestSearch(t *testing.T) {
 		}
 		in.proved(false)
 	}
+	in.unfound()
 	left := len(in.rows) + len(in.docs) + len(in.proof.docs) + len(in.proof.ahead)
 	begins := left == 0 && !in.end && !in.wait && !in.told
 	if len(r.w.asks) != 1 || r.w.asks[0].req != (Opened{r.Held, "7", r.job.Last}) || !begins {
