@@ -2,7 +2,6 @@ package follow
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -68,7 +67,7 @@ const pollAtMost = 10 * time.Minute
 // aheadAtMost bounds the documents without rows that are looked for at once after they were taken as they are.
 const aheadAtMost = 20
 
-// maxStale is how often a document is read in vain before the run gives up, and maxMissed how often the last change
+// maxStale is how often a document is read in vain before it is left out, and maxMissed how often the last change
 // before the feed is searched for it: for a moment a node of a cluster may not have it yet.
 const (
 	maxStale  = 6
@@ -438,22 +437,27 @@ func incoming(seq peer.Seq, id string, d peer.DocRead) Incoming {
 
 // retreat has the feed read again from the row before the i-th. The newest change that the feed has announced is stored
 // as the job's last one. If the database was put back meanwhile, that change is gone, and the search for it tells so:
-// the feed alone would not bring documents whose older revisions lie before the place that it is read from.
+// the feed alone would not bring documents whose older revisions lie before the place that it is read from. A document
+// that is not as announced each time is passed over; as with those that cannot be read, many in a row end the run.
 func (in *inward) retreat(i int) {
-	rows := in.rows
+	rows := in.rows[i:]
 	in.rows, in.end, in.wait, in.behind = nil, false, false, -1
 	if n := len(in.docs); n > 0 {
 		in.through = in.docs[n-1].Seq
 		return
 	}
 	in.through, in.flush = in.since, true
-	if in.reads.stale++; in.reads.stale > maxStale {
-		// CouchDB shows a replication document to others than its owner and admins without credentials, renamed.
-		in.run.end("missing_doc", fmt.Sprintf("the server announces revision %s of document %q, which it does not "+
-			"have, or shows to admins only", rows[i].Revs[0], rows[i].ID))
+	if in.reads.stale++; in.reads.stale <= maxStale {
+		in.pause = in.run.w.now.Add(stalePause << in.reads.stale)
 		return
 	}
-	in.pause = in.run.w.now.Add(stalePause << in.reads.stale)
+	t := missing(rows[0])
+	if in.reads.stale, in.reads.row = 0, in.reads.row+1; in.reads.row > maxUnread {
+		in.run.end(t.Error, t.Reason)
+		return
+	}
+	in.rows, in.through = rows[:1], rows[0].Seq // the feed is read again from there
+	in.passOver(t)
 }
 
 // newer reports whether a revision has a higher generation than all leaves of a row. One that has a higher generation

@@ -62,6 +62,127 @@ func TestNewestRefused(t *testing.T) {
 	}
 }
 
+// TestHiddenDoc: a document that changes announce and that is never there keeps no others from being followed, also if
+// it is the one that changed last. It does not count as deleted: its job stays until the database tells of that.
+func TestHiddenDoc(t *testing.T) {
+	for _, newest := range []bool{false, true} {
+		w, k := followed(t, 9)
+		w.couch.hidden = map[string]bool{"d4": true, "new": true}
+		w.write("new", to(20))
+		for i := range 9 {
+			if i != 4 {
+				w.write(fmt.Sprint("d", i), to(50+i))
+			}
+		}
+		w.write("d4", to(54))
+		if !newest {
+			w.write("d8", to(58))
+		}
+		before := w.followed()
+		w.settle(5 * time.Minute)
+		for i := range 9 {
+			if i != 4 {
+				w.expectBody(fmt.Sprint("d", i), to(50+i))
+			}
+		}
+		for range 4 {
+			w.settle(10 * time.Minute)
+			w.expect("d4", jobstore.Pending, "")
+			w.expectBody("d4", to(4))
+			w.expect("new", "", "")
+		}
+		if n, m := k.told("d4"), k.told("new"); n < 3 || n > 6 || m < 3 || m > 6 || k.noted("follow_failed") {
+			t.Errorf("newest %v: operators are told %d and %d times: %v", newest, n, m, k.notes)
+		}
+		if now := w.followed(); now.Epoch != before.Epoch || now.Errors > 0 || now.Error != "missing_doc" {
+			t.Errorf("newest %v: all was read anew, or the status is %q (%s)", newest, now.Error, now.Reason)
+		}
+		w.write("late", to(100))
+		w.settle(time.Minute)
+		w.expectBody("late", to(100))
+		w.couch.hidden = nil
+		w.settle(12 * time.Minute)
+		w.expectBody("d4", to(54))
+		w.expectBody("new", to(20))
+		if j := w.followed(); j.Error+j.Reason != "" || j.Missing {
+			t.Errorf("newest %v: the status is still %q (%s)", newest, j.Error, j.Reason)
+		}
+	}
+}
+
+// TestHiddenDocIsDeleted: a document that was left out since it was not there loses its job once the database tells
+// that it is deleted, whether or not a run has it left out then.
+func TestHiddenDocIsDeleted(t *testing.T) {
+	for _, soon := range []bool{false, true} {
+		w, _ := followed(t, 3)
+		w.couch.hidden = map[string]bool{"d1": true}
+		w.write("d1", to(51))
+		w.settle(5 * time.Minute)
+		w.expect("d1", jobstore.Pending, "")
+		w.write("d1", "")
+		if soon {
+			w.couch.hidden = nil
+		}
+		w.settle(12 * time.Minute)
+		if !soon {
+			w.expect("d1", jobstore.Pending, "")
+		}
+		w.couch.hidden = nil
+		w.settle(12 * time.Minute)
+		w.expect("d1", "", "")
+		if j := w.followed(); j.Error+j.Reason != "" || j.Missing {
+			t.Errorf("soon %v: the status is still %q (%s)", soon, j.Error, j.Reason)
+		}
+	}
+}
+
+// TestHiddenDocLags: a document that was left out is read ten minutes later, from a node that has it as it was before.
+// That is not taken: what was announced comes later.
+func TestHiddenDocLags(t *testing.T) {
+	w, _ := followed(t, 3)
+	w.couch.clustered = true
+	old := w.couch.docs["d1"]
+	w.couch.hidden = map[string]bool{"d1": true}
+	w.write("d1", to(51))
+	now := w.couch.docs["d1"]
+	w.settle(5 * time.Minute)
+	w.couch.hidden = nil
+	w.couch.docs["d1"] = old
+	w.settle(12 * time.Minute)
+	w.expectBody("d1", to(1))
+	w.couch.docs["d1"] = now
+	w.settle(12 * time.Minute)
+	w.expectBody("d1", to(51))
+}
+
+// TestHiddenBeforeBackup: a document is announced and not there, and it is the one that changed last. A backup that is
+// put back and lacks that change is noticed: the job goes if the backup does not have the document either.
+func TestHiddenBeforeBackup(t *testing.T) {
+	w, k := followed(t, 3)
+	backup := w.couch.backup()
+	w.write("gone", to(20))
+	w.settle(time.Minute)
+	w.expect("gone", jobstore.Pending, "")
+	backup.made = w.couch.made
+	w.write("d0", to(50))
+	w.settle(time.Minute)
+	w.couch.hidden = map[string]bool{"gone": true}
+	w.write("gone", to(21))
+	w.settle(15 * time.Minute)
+	w.expect("gone", jobstore.Pending, "")
+	if k.noted("follow_reread") {
+		t.Errorf("operators are told %v", k.notes)
+	}
+	backup.made = w.couch.made
+	w.couch = backup
+	w.write("x", to(30))
+	w.write("y", to(31))
+	w.settle(12 * time.Minute)
+	w.expect("gone", "", "")
+	w.expect("x", jobstore.Pending, "")
+	w.expect("y", jobstore.Pending, "")
+}
+
 // TestSlowDoc: a document whose reading takes its server too long each time keeps no others from being followed, and
 // no states of others out of their documents. If the server answers no request at all, the run fails.
 func TestSlowDoc(t *testing.T) {

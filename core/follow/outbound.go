@@ -129,7 +129,7 @@ func (out *outward) rest() {
 func (out *outward) skip(id, rev string) {
 	out.skipped = true
 	switch s, is := &out.stray, (peer.Mark{ID: id, Rev: rev}); {
-	case !out.run.in.atRest(): // the feed will bring it
+	case !out.run.in.atRest(), slices.Contains(out.run.odd, id): // the feed, or a later run, will bring it
 	case is == s.Mark:
 		s.met = true
 	default:

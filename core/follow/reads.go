@@ -3,6 +3,7 @@ package follow
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
@@ -12,8 +13,10 @@ import (
 // proxy refuses what is in it. One such document must not keep the others from being followed, so the request is
 // repeated in parts. Before each part, and before a document is passed over that has failed alone, the server must
 // answer a request about no documents. If it does not, the failure is the server's, and the run fails: a server that is
-// down is asked twice. A document that is passed over counts as unknown, not as deleted, so its job stays, and a later
-// run looks at it again (see leftOut).
+// down is asked twice. A document that is never there as the feed announces it is passed over likewise (see retreat):
+// there the server has answered.
+// A document that is passed over counts as unknown, not as deleted, so its job stays, and a later run looks whether it
+// is as announced (see leftOut).
 
 // maxUnread bounds the documents of the feed that are passed over in a row: more are the server's trouble, and the run
 // fails. The next one begins behind them, so that many documents on one damaged part of a disk do not keep back those
@@ -112,6 +115,13 @@ func (p *reads) trouble() replication.Trouble {
 	return t
 }
 
+// missing words why a document is passed over that is not as its row announces. CouchDB shows a replication document to
+// others than its owner and admins without credentials, renamed.
+func missing(row peer.Change) replication.Trouble {
+	return replication.Trouble{Error: "missing_doc", Reason: fmt.Sprintf("document %q is left out for now: the server "+
+		"announces revision %s of it, which it does not have, or shows to admins only", row.ID, row.Revs[0])}
+}
+
 // answered takes the answer to a request for documents. One that the feed did not bring is tried once: it has been left
 // out before, or has a job that goes on.
 func (in *inward) answered(op peer.ReadDocs, reply peer.Reply) {
@@ -140,15 +150,22 @@ func (in *inward) answered(op peer.ReadDocs, reply peer.Reply) {
 // passOver leaves the first document out that is to be read.
 func (in *inward) passOver(t replication.Trouble) {
 	// Reached: a document that the followed database cannot read is left out
-	in.run.unread = t
-	in.run.w.note("follow_unreadable", in.run.ID, t.Error, t.Reason)
 	if len(in.rows) > 0 {
-		in.run.leave(in.rows[0].ID)
-		in.docs = append(in.docs, Incoming{Seq: in.rows[0].Seq, ID: in.rows[0].ID, Unread: true})
+		row := in.rows[0]
+		in.leave(row.ID, t)
+		leaves := strings.Join(peer.MarkOf(row.ID, row.Revs[0], row.Revs[1:]).Find().Revs, " ")
+		in.docs = append(in.docs, Incoming{Seq: row.Seq, ID: row.ID, Announced: leaves, Unread: true})
 		in.rows = in.rows[1:]
 		return
 	}
-	in.run.leave(in.left.unread[0])
+	in.leave(in.left.unread[0], t)
 	in.left.unread = in.left.unread[1:]
 	in.confirmed()
+}
+
+// leave notes a document that is left out, and tells operators why.
+func (in *inward) leave(id string, t replication.Trouble) {
+	in.run.leave(id)
+	in.run.unread = t
+	in.run.w.note("follow_unreadable", in.run.ID, t.Error, t.Reason)
 }
