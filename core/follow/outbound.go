@@ -117,11 +117,11 @@ func (out *outward) rest() {
 	}
 	out.passing, out.skipped = false, false
 	switch {
+	case out.next <= r.w.now: // first, as passes may begin again at once, and each may take long for one document
+		out.ask(Look{Held: r.Held, Looked: out.looked})
 	case out.retry != 0 && out.retry <= r.w.now:
 		out.passing, out.retry = true, 0
 		out.ask(Prepare{Held: r.Held, Looked: out.looked, All: true})
-	case out.next <= r.w.now:
-		out.ask(Look{Held: r.Held, Looked: out.looked})
 	}
 }
 
