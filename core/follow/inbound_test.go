@@ -205,7 +205,9 @@ func TestMissed(t *testing.T) {
 }
 
 // unfound answers the search of the feed with one that has no change.
-func (in *inward) unfound() { in.searched(peer.ReadChanges{}, peer.Reply{Result: peer.Changes{End: true}}) }
+func (in *inward) unfound() {
+	in.searched(peer.ReadChanges{}, peer.Reply{Result: peer.Changes{End: true}})
+}
 
 // TestFeedIsSearched: a change that the database does not know, or fails on, is looked for in all of the feed behind
 // the place before it. Of other changes than the job's last one that place is not known.
