@@ -173,15 +173,19 @@ func (t *triedAgain) lacks(s runStep) {
 	}
 }
 
+// manyUnderWay is for how long after an order the attempts that are listed may all have begun before it.
+const manyUnderWay = 10 * time.Second
+
 // unheard reports whether the last attempt that is listed may have begun before a user asked to try all: what was under
-// way then is listed afterwards, and what the user asked for comes after it. Two attempts may be under way: one of a
-// pass through the list, and one of a change.
+// way then is listed afterwards, and what the user asked for comes after it. Two attempts may be under way for long:
+// one of a pass through the list, and one of a change. There are more for a moment if the document changes often.
 func (j *trials) unheard(name peers.Revision, row refusedRow) bool {
 	before := j.asked.listed[name]
 	if row.First != before.First {
 		before.Attempts = 0
 	}
-	return j.asks > row.Last || j.asks > 0 && row.Attempts-before.Attempts <= 2
+	few := row.Attempts-before.Attempts <= 2 || row.Last.Sub(j.asks) <= manyUnderWay
+	return j.asks > row.Last || j.asks > 0 && few
 }
 
 // checkAgain is S72a. Ages are by the clocks of nodes. A page of the list may be older than the last attempt of a

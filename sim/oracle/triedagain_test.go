@@ -53,11 +53,11 @@ func TestTriedAgain(t *testing.T) {
 		r.pass(time.Second)
 		r.see(world.Ordered{Verb: world.Retry, ID: "job", At: r.now()})
 	}
-	// heard has the row tried so often since the request.
-	heard := func(times int) func(r *rig) {
+	// heard has the row tried so often since the request, for the last time so long after it.
+	heard := func(times int, after time.Duration) func(r *rig) {
 		return func(r *rig) {
 			asks(r)
-			r.pass(time.Second)
+			r.pass(after)
 			r.o.lists["job"] = row(1+times, r.now())
 		}
 	}
@@ -70,6 +70,7 @@ func TestTriedAgain(t *testing.T) {
 		of.BaseID = "base"
 		r.change(node.Claim{}, before, aJob(of))
 	}
+	under := func(between func(*rig)) func(*rig) { return passes(spec.SkipRefused, 1, time.Minute, between) }
 	check(t, along(&counterSubject, &verdictSubject, &triedAgainSubject), []case_{
 		{"on request, before its first run was identified", passes(spec.SkipRefused, 1, time.Minute, identified), ""},
 		{"after three quarters of a minute", passes(spec.RetryRefused, 1, 45*time.Second, nothing), ""},
@@ -80,8 +81,9 @@ func TestTriedAgain(t *testing.T) {
 		{"after the longest pause", passes(spec.RetryRefused, 50, 5*time.Hour, nothing), ""},
 		{"under skip", passes(spec.SkipRefused, 1, time.Hour, nothing), "S72a"},
 		{"under skip, on request", passes(spec.SkipRefused, 1, time.Minute, asks), ""},
-		{"under skip, on request, after those under way", passes(spec.SkipRefused, 1, time.Minute, heard(2)), ""},
-		{"under skip, on a request that was heard", passes(spec.SkipRefused, 1, time.Minute, heard(3)), "S72a"},
+		{"under skip, on request, after those under way", under(heard(2, time.Hour)), ""},
+		{"under skip, on request, after many under way", under(heard(9, manyUnderWay)), ""},
+		{"under skip, on a request that was heard", under(heard(3, manyUnderWay+time.Second)), "S72a"},
 	})
 }
 
