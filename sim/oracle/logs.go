@@ -248,8 +248,8 @@ func (k *known) readerOf(jobID string, rep *spec.Replication, base string) reade
 func readerOf(w jobstore.Work, rep *spec.Replication, base string) reader {
 	list, of := list(w.List()), w.Record.Refused
 	has := of != nil && of.Listed > 0 && of.Of == base && rep.UseCheckpoints
-	stats := w.Record.Stats
-	return reader{list, has, stats.ListSaved, stats.Unsaid && rep.UseCheckpoints}
+	unsaid := of != nil && of.Unsaid != 0 && of.Of == base && rep.UseCheckpoints
+	return reader{list, has, w.Record.Stats.ListSaved, unsaid}
 }
 
 // counts reports whether a job may begin at a checkpoint of the target: what that covers is there, or in the job's
@@ -321,6 +321,15 @@ func (l logs) lacksList(source, target *peers.DB, base string, of reader) bool {
 // listOf is the base id of the replication whose list the run's job had when it began; empty if nothing was listed.
 func (r *run) listOf() string {
 	if list := r.Record().Refused; list != nil && list.Listed > 0 {
+		return list.Of
+	}
+	return ""
+}
+
+// unsaidOf is the base id of the replication of which no checkpoint may say what has left the list; empty if there was
+// nothing of that kind.
+func (r *run) unsaidOf() string {
+	if list := r.Record().Refused; list != nil && list.Unsaid != 0 {
 		return list.Of
 	}
 	return ""
