@@ -206,7 +206,7 @@ func (l logs) common(source, target *peers.DB, base string, of reader) (e entry,
 	known := l.trusted(target, base)
 	for _, e := range l.trusted(source, base) {
 		for _, o := range known[:slices.Index(known, e)+1] {
-			if l.counts(source, target, base, o, of) && l.covers(source, target, base, o, e) {
+			if l.counts(source, target, base, o, of) && l.covers(target, base, o, e) {
 				return e, passed
 			}
 			passed = append(passed, o)
@@ -215,12 +215,12 @@ func (l logs) common(source, target *peers.DB, base string, of reader) (e entry,
 	return entry{}, passed
 }
 
-// covers reports whether a checkpoint of the target covers what an older one does. Where sequences are no numbers, the
-// one in front does not tell of two runs, unless the one began at the end of the other.
-func (l logs) covers(source, target *peers.DB, base string, newer, older entry) bool {
+// covers reports whether a checkpoint of the target covers what an older one does. Numbers do not tell of two runs,
+// unless the one began at the end of the other: they may be of a cluster, or the other one has met what has moved since.
+func (l logs) covers(target *peers.DB, base string, newer, older entry) bool {
 	began := l.read(target.Log(base)).began
 	by := began[newer.session]
-	follows := source.Server.Numeric || by == began[older.session] || by.seq == older.seq
+	follows := by == began[older.session] || by.seq == older.seq
 	return newer.seq == older.seq || follows && !peer.Seq(newer.seq).Before(peer.Seq(older.seq))
 }
 
