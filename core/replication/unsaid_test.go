@@ -2,7 +2,9 @@ package replication
 
 import (
 	"testing"
+	"time"
 
+	"couchrelay/core/checkpoint"
 	"couchrelay/core/peer"
 	"couchrelay/core/spec"
 )
@@ -79,5 +81,29 @@ func TestChangedReplicationSavesAnew(t *testing.T) {
 	w.begin()
 	if end := w.wantEnd(Completed, ""); end.Info.ListSaved != [2]int64{} {
 		t.Errorf("it tells %v", end.Info.ListSaved)
+	}
+}
+
+// TestLateLogOfOldRun: a run of before the present one writes its last checkpoint late, which relies on the list as it
+// was. The present run writes its own over it, or the next one would take the databases for put back, and copy all anew.
+func TestLateLogOfOldRun(t *testing.T) {
+	s := newShared(t)
+	s.bad["doc7"] = true
+	s.runs("a")
+	s.plan.Continuous = true
+	s.begin()
+	s.until(20 * time.Hour)
+	for side, d := range s.dbs {
+		log := s.logOn(peer.Side(side))
+		late := log.Newest()
+		late.SessionID, late.List.Changes = "late", late.List.Changes-1
+		log.SessionID, log.History = "late", append([]checkpoint.Entry{late}, log.History...)
+		for id, doc := range d.local {
+			d.local[id] = localDoc{rev: doc.rev + 1, body: log.Encode(false)}
+		}
+	}
+	s.until(time.Hour / 2)
+	if from := s.runs("a"); from != `"40-opaque"` {
+		t.Errorf("the next run begins at %s", from)
 	}
 }
