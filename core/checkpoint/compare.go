@@ -59,9 +59,9 @@ func covered(e Entry, target []Entry, counts func(List) bool) int {
 }
 
 // covers reports whether a checkpoint covers what an older one of its log does: its run has begun at the older one, or
-// is the same, or both are at one place. Numbers do not tell: a cluster's differ from copy to copy, and of other servers
-// a run may have read in front of the older one what was edited behind that, or purged, and is there again if the source
-// is put back.
+// is the same, or both are at one place. Numbers do not tell: a cluster's differ from copy to copy, and of other
+// servers a run may have read in front of the older one what was edited behind that, or purged, and is there again if
+// the source is put back.
 func covers(newer, older Entry) bool {
 	if newer.RecordedSeq == older.RecordedSeq {
 		return true

@@ -324,9 +324,9 @@ func (k Keys) RetriesAsked(r kv.Reader, held []jobs.Held, without ...string) (li
 	return list, nil
 }
 
-// inherit gives the list of refused documents of an earlier job to the one that takes its place, if checkpoints
-// of the earlier one count for it too, and what is known of these. The id of a replication with a filter function is not known before it
-// runs; Owned.Claim looks then.
+// inherit gives the list of refused documents of an earlier job to the one that takes its place, if checkpoints of the
+// earlier one count for it too, and what is known of these. The id of a replication with a filter function is not known
+// before it runs; Owned.Claim looks then.
 func (k Keys) inherit(tx kv.Tx, jobID string, old, rec *Record) {
 	switch {
 	case old == nil || old.Refused == nil:

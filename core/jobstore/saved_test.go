@@ -19,7 +19,9 @@ func TestSavedStays(t *testing.T) {
 		"an edit": {func(b *bench, _ string) {
 			b.put("r", `{"source":"http://s/a","target":"http://t/a","on_refusal":"retry"}`, admin)
 		}, true},
-		"another target": {func(b *bench, _ string) { b.put("r", `{"source":"http://s/a","target":"http://t/b"}`, admin) }, false},
+		"another target": {func(b *bench, _ string) {
+			b.put("r", `{"source":"http://s/a","target":"http://t/b"}`, admin)
+		}, false},
 		"a retry": {func(b *bench, id string) {
 			w := b.accept()
 			end := replication.End{Info: replication.Info{ListSaved: saved.ListSaved}}

@@ -197,8 +197,8 @@ func TestPutBackToLeftOut(t *testing.T) {
 	}
 }
 
-// TestSourcePutBackStoresNoLogs: a source is put back, and stores no logs from then on. It keeps that of the backup, and
-// all is copied anew once.
+// TestSourcePutBackStoresNoLogs: a source is put back, and stores no logs from then on. It keeps that of the backup,
+// and all is copied anew once.
 func TestSourcePutBackStoresNoLogs(t *testing.T) {
 	s := newShared(t)
 	s.bad["doc7"] = true

@@ -85,7 +85,8 @@ func TestChangedReplicationSavesAnew(t *testing.T) {
 }
 
 // TestLateLogOfOldRun: a run of before the present one writes its last checkpoint late, which relies on the list as it
-// was. The present run writes its own over it, or the next one would take the databases for put back, and copy all anew.
+// was. The present run writes its own over it, or the next one would take the databases for put back, and copy all
+// anew.
 func TestLateLogOfOldRun(t *testing.T) {
 	s := newShared(t)
 	s.bad["doc7"] = true

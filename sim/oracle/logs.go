@@ -216,7 +216,8 @@ func (l logs) common(source, target *peers.DB, base string, of reader) (e entry,
 }
 
 // covers reports whether a checkpoint of the target covers what an older one does. Numbers do not tell of two runs,
-// unless the one began at the end of the other: they may be of a cluster, or the other one has met what has moved since.
+// unless the one began at the end of the other: they may be of a cluster, or the other one has met what has moved
+// since.
 func (l logs) covers(target *peers.DB, base string, newer, older entry) bool {
 	began := l.read(target.Log(base)).began
 	by := began[newer.session]
