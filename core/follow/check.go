@@ -23,8 +23,7 @@ func Sections(root tuple.Subspace) []check.Section {
 			return
 		}
 		var r row
-		wrong := kind == "doc" && tuple.Subspace(nil).Scan(value, &r.Rev, &r.Digest, &r.State, &r.Sent, &r.Was,
-			&r.Epoch, &r.Over) != nil
+		wrong := kind == "doc" && r.scan(value) != nil
 		switch {
 		case !p.Has(keys.Jobs.Job.Pack(job)):
 			p.Mend(key, fmt.Sprintf("the row is left over: nothing follows a database for %s", job),

@@ -23,6 +23,8 @@ type couch struct {
 	whole    int               // the status with which an edit of the document "large" is refused, and all beside it
 	unread   map[string]bool   // documents for which requests fail; "*" are all, and "" those for none
 	unable   peer.Failure      // how such a request fails
+	barred   bool              // so do all other requests about them
+	hidden   map[string]bool   // documents that changes name, and that are never there
 	known    map[string]bool   // revisions, also those that have others behind them
 	page     int               // rows in an answer at most; 0 for as many as are asked for
 	// losersFirst names the leaves of a document that lose before the one that wins, as PouchDB may.
@@ -142,7 +144,11 @@ func (c *couch) answer(op peer.Op, f fault) (reply peer.Reply) {
 		if docs.ValidID(op.ID) != nil {
 			return peer.Reply{Failure: &peer.Failure{Kind: peer.Status, Status: 400, Error: "illegal_docid"}}
 		}
-		reply.Result = peer.RevFound{Found: c.has(op.ID, op.Revs) && f != missing}
+		if c.barred && c.unread[op.ID] {
+			failure := c.unable
+			return peer.Reply{Failure: &failure}
+		}
+		reply.Result = peer.RevFound{Found: c.has(op.ID, op.Revs) && f != missing && !c.hidden[op.ID]}
 	case peer.ReadDocs:
 		if c.unreadable(op.IDs) {
 			failure := c.unable
@@ -198,7 +204,8 @@ func (c *couch) read(op peer.ReadDocs, f fault) (got peer.DocsRead) {
 			break
 		}
 		d := peer.DocRead{ID: id}
-		if is := c.docs[id]; is != nil && !(f == missing && i == 0 || f == lags && i == len(op.IDs)-1) {
+		away := c.hidden[id] || f == missing && i == 0 || f == lags && i == len(op.IDs)-1
+		if is := c.docs[id]; is != nil && !away {
 			if f == unfallen && is.before != nil {
 				is = is.before
 			}

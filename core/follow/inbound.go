@@ -1,7 +1,7 @@
 package follow
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -44,6 +44,7 @@ type inward struct {
 type proof struct {
 	due    []peer.Mark // changes that are to be found
 	missed int         // how often the first of them was not to be had
+	at     peer.Seq    // from where the feed is searched for it; empty unless it is
 	lost   bool        // the outward half has found that the database was put back: all is to be read anew
 	last   peer.Seq    // where the database was when it was opened last
 	// goal is where it was when it was opened before the present feed was read, up to its end. Openings between the
@@ -66,8 +67,8 @@ const pollAtMost = 10 * time.Minute
 // aheadAtMost bounds the documents without rows that are looked for at once after they were taken as they are.
 const aheadAtMost = 20
 
-// maxStale is how often a document is read in vain before the run gives up, and maxMissed how often the last change
-// before the database counts as put back: for a moment a node of a cluster may not have it yet.
+// maxStale is how often a document is read in vain before it is left out, and maxMissed how often the last change
+// before the feed is searched for it: for a moment a node of a cluster may not have it yet.
 const (
 	maxStale  = 6
 	maxMissed = 3
@@ -121,6 +122,8 @@ func (in *inward) advance() {
 		in.open(Opened{r.Held, r.job.Instance, r.job.Last})
 	case !in.opened, in.verify:
 		in.call = r.call(peer.Open{})
+	case in.proof.at != "":
+		in.call = r.call(peer.ReadChanges{Since: in.proof.at, Limit: r.w.cfg.Pages.Read})
 	case len(in.proof.due) > 0:
 		in.call = r.call(in.proof.due[0].Find())
 	case len(in.docs) > 0:
@@ -180,12 +183,20 @@ func (in *inward) reply(c *call, reply peer.Reply) {
 			in.checkGoal()
 		}
 	case peer.FindRev:
-		if reply.Failure != nil {
-			in.run.fail(op, reply.Failure)
+		switch f := reply.Failure; {
+		case f == nil:
+			in.proved(reply.Result.(peer.RevFound).Found)
+		case ofOne(f):
+			// Reached: a request about the last change fails
+			in.search()
+		default:
+			in.run.fail(op, f)
+		}
+	case peer.ReadChanges:
+		if in.proof.at != "" {
+			in.searched(op, reply)
 			return
 		}
-		in.proved(reply.Result.(peer.RevFound).Found)
-	case peer.ReadChanges:
 		in.read(c, op, reply)
 	case peer.ReadDocs:
 		in.answered(op, reply)
@@ -214,7 +225,8 @@ func (in *inward) checkGoal() {
 
 // open forgets what was read, and notes which database is there.
 func (in *inward) open(q Opened) {
-	in.rows, in.docs, in.proof.docs, in.proof.ahead, in.end, in.wait, in.told = nil, nil, nil, nil, false, false, false
+	in.rows, in.docs, in.proof.docs, in.proof.ahead, in.proof.at = nil, nil, nil, nil, ""
+	in.end, in.wait, in.told = false, false, false
 	in.ask(q)
 }
 
@@ -242,7 +254,45 @@ func (in *inward) proved(found bool) {
 	} else if in.proof.missed++; in.proof.missed < maxMissed {
 		in.pause = in.run.w.now.Add(stalePause << in.proof.missed)
 	} else {
+		in.search()
+	}
+}
+
+// search begins to look for a change in the feed, since the database does not have it, or fails when it is asked about
+// the document. That may be for this document alone, which the feed then still announces. If the server is down, the
+// request for the feed fails too.
+func (in *inward) search() {
+	in.proof.at = peer.Zero
+	if in.sought() == in.run.job.Last {
+		in.proof.at = cmp.Or(in.run.job.Before, in.proof.at)
+	}
+}
+
+// sought is the change that is looked for.
+func (in *inward) sought() peer.Mark {
+	if len(in.proof.due) > 0 {
+		return in.proof.due[0]
+	}
+	return in.last
+}
+
+// searched takes a page of the feed. If none has the change, the database was put back to an earlier state.
+func (in *inward) searched(op peer.ReadChanges, reply peer.Reply) {
+	got, _ := reply.Result.(peer.Changes)
+	n := len(got.Rows)
+	switch {
+	case reply.Failure != nil && n == 0:
+		in.run.fail(op, reply.Failure)
+	case slices.ContainsFunc(got.Rows, in.sought().In):
+		// Reached: the feed has a change that the database does not have
+		in.proof.at = ""
+		in.proved(true)
+	case reply.Failure == nil && got.End:
 		in.open(Opened{in.run.Held, in.run.job.Instance, in.run.job.Last})
+	case reply.Failure == nil && got.LastSeq != "":
+		in.proof.at = got.LastSeq
+	case n > 0:
+		in.proof.at = got.Rows[n-1].Seq
 	}
 }
 
@@ -349,7 +399,7 @@ func (in *inward) fetched(got []peer.DocRead, sure bool) {
 			in.retreat(i)
 			return
 		}
-		if in.reads.stale = 0; !wins && !sure {
+		if in.reads.stale, in.reads.row = 0, 0; !wins && !sure {
 			in.proof.docs, in.rows = got[i:], in.rows[i:]
 			return
 		}
@@ -387,22 +437,27 @@ func incoming(seq peer.Seq, id string, d peer.DocRead) Incoming {
 
 // retreat has the feed read again from the row before the i-th. The newest change that the feed has announced is stored
 // as the job's last one. If the database was put back meanwhile, that change is gone, and the search for it tells so:
-// the feed alone would not bring documents whose older revisions lie before the place that it is read from.
+// the feed alone would not bring documents whose older revisions lie before the place that it is read from. A document
+// that is not as announced each time is passed over; as with those that cannot be read, many in a row end the run.
 func (in *inward) retreat(i int) {
-	rows := in.rows
+	rows := in.rows[i:]
 	in.rows, in.end, in.wait, in.behind = nil, false, false, -1
 	if n := len(in.docs); n > 0 {
 		in.through = in.docs[n-1].Seq
 		return
 	}
 	in.through, in.flush = in.since, true
-	if in.reads.stale++; in.reads.stale > maxStale {
-		// CouchDB shows a replication document to others than its owner and admins without credentials, renamed.
-		in.run.end("missing_doc", fmt.Sprintf("the server announces revision %s of document %q, which it does not "+
-			"have, or shows to admins only", rows[i].Revs[0], rows[i].ID))
+	if in.reads.stale++; in.reads.stale <= maxStale {
+		in.pause = in.run.w.now.Add(stalePause << in.reads.stale)
 		return
 	}
-	in.pause = in.run.w.now.Add(stalePause << in.reads.stale)
+	t := missing(rows[0])
+	if in.reads.stale, in.reads.row = 0, in.reads.row+1; in.reads.row > maxUnread {
+		in.run.end(t.Error, t.Reason)
+		return
+	}
+	in.rows, in.through = rows[:1], rows[0].Seq // the feed is read again from there
+	in.passOver(t)
 }
 
 // newer reports whether a revision has a higher generation than all leaves of a row. One that has a higher generation
@@ -424,8 +479,8 @@ func (in *inward) applied(q Apply, got Applied) {
 	in.docs = slices.Clone(in.docs[got.N:]) // the old array would keep applied documents in memory
 	switch {
 	case len(in.docs) == 0:
-		in.since, in.stored, in.flush, in.run.job.Last, in.run.job.Goal = q.Since, q.Since, false, q.Last, q.Goal
-		if q.AtEnd {
+		in.since, in.stored, in.flush = q.Since, q.Since, false
+		if in.run.job.reach(q.Since, q); q.AtEnd {
 			in.run.job.Goal = ""
 		}
 		if q.AtEnd && !in.told {
@@ -434,7 +489,8 @@ func (in *inward) applied(q Apply, got Applied) {
 		}
 	case got.N > 0:
 		in.since = q.Docs[got.N-1].Seq
-		in.stored, in.run.job.Last, in.run.job.Goal = in.since, q.Last, q.Goal
+		in.stored = in.since
+		in.run.job.reach(in.since, q)
 	}
 	if got.Due {
 		in.run.out.again()

@@ -186,8 +186,8 @@ func TestAppliedInPart(t *testing.T) {
 	}
 }
 
-// TestMissed: the database counts as put back when it did not know the last change three times in a row; a node that
-// lags behind may say so once or twice.
+// TestMissed: the database counts as put back when it did not know the last change three times in a row, and its feed
+// does not have it either; a node that lags behind may say so once or twice.
 func TestMissed(t *testing.T) {
 	r := &run{w: New(Config{Worker: "w"})}
 	r.in.run = r
@@ -196,7 +196,94 @@ func TestMissed(t *testing.T) {
 			t.Fatal("it counts as put back too early")
 		}
 	}
-	if r.in.proved(false); !r.in.asking {
+	if r.in.proved(false); r.in.asking {
+		t.Fatal("it counts as put back, and its feed was not searched")
+	}
+	if r.in.unfound(); !r.in.asking {
 		t.Error("it does not count as put back")
+	}
+}
+
+// unfound answers the search of the feed with one that has no change.
+func (in *inward) unfound() {
+	in.searched(peer.ReadChanges{}, peer.Reply{Result: peer.Changes{End: true}})
+}
+
+// TestFeedIsSearched: a change that the database does not know, or fails on, is looked for in all of the feed behind
+// the place before it. Of other changes than the job's last one that place is not known.
+func TestFeedIsSearched(t *testing.T) {
+	last, ahead := peer.Mark{ID: "d", Rev: "2-d", Others: "1-x"}, peer.Mark{ID: "e", Rev: "1-e"}
+	row := func(seq peer.Seq, id string, revs ...string) peer.Change {
+		return peer.Change{Seq: seq, ID: id, Revs: revs}
+	}
+	other, older := row("8", "e", "1-e"), row("9", "d", "1-x")
+	whole := row("9", "d", "1-x", "2-d", "1-y")
+	status := func(n int) *peer.Failure { return &peer.Failure{Kind: peer.Status, Status: n} }
+	for name, c := range map[string]struct {
+		of      peer.Mark
+		before  peer.Seq
+		failure *peer.Failure // of the question for the change
+		pages   []peer.Reply
+		from    string // places that the feed is read from
+		found   bool
+		ends    string
+	}{
+		"at once": {
+			of: last, before: "7", failure: status(500), from: "7", found: true,
+			pages: []peer.Reply{{Result: peer.Changes{Rows: []peer.Change{other, whole}, LastSeq: "9"}}},
+		},
+		"in a later part": {
+			of: last, before: "7", failure: status(503), from: "7 8 9", found: true, pages: []peer.Reply{
+				{Result: peer.Changes{Rows: []peer.Change{other}}, Failure: &peer.Failure{Kind: peer.Broken}},
+				{Result: peer.Changes{LastSeq: "9"}},
+				{Result: peer.Changes{Rows: []peer.Change{whole}, LastSeq: "9", End: true}},
+			},
+		},
+		"from the begin": {
+			of: last, failure: status(403), from: "0", found: true,
+			pages: []peer.Reply{{Result: peer.Changes{Rows: []peer.Change{whole}, LastSeq: "9"}}},
+		},
+		"that was read ahead": {
+			of: ahead, before: "7", failure: &peer.Failure{Kind: peer.TimedOut}, from: "0", found: true,
+			pages: []peer.Reply{{Result: peer.Changes{Rows: []peer.Change{other}, LastSeq: "8"}}},
+		},
+		"in vain": {
+			of: last, before: "7", failure: status(502), from: "7",
+			pages: []peer.Reply{{Result: peer.Changes{Rows: []peer.Change{other, older}, LastSeq: "9", End: true}}},
+		},
+		"in a feed that fails": {
+			of: last, before: "7", failure: status(500), from: "7", ends: "http_request_failed",
+			pages: []peer.Reply{{Failure: status(500)}},
+		},
+		"that nobody may ask for": {of: last, before: "7", failure: status(401), ends: "unauthorized"},
+	} {
+		r := reading()
+		in := &r.in
+		r.job.Last, r.job.Before, in.proof.due = last, c.before, []peer.Mark{c.of}
+		in.reply(&call{op: c.of.Find()}, peer.Reply{Failure: c.failure})
+		from := ""
+		for _, page := range c.pages {
+			before := len(r.w.out)
+			in.advance()
+			op := r.w.out[before].(Call).Op.(peer.ReadChanges)
+			from += " " + string(op.Since)
+			if op.Wait || op.Limit != 5 {
+				t.Errorf("%s: asked for is %+v", name, op)
+			}
+			is := in.call
+			in.call = nil
+			in.reply(is, page)
+		}
+		if len(from) > 0 {
+			from = from[1:]
+		}
+		lost := len(r.w.asks) == 1 && r.w.asks[0].req == Opened{r.Held, r.job.Instance, last}
+		found := len(in.proof.due) == 0 && !r.ended && !lost
+		if from != c.from || found != c.found || r.error != c.ends || lost != (!c.found && c.ends == "") {
+			t.Errorf("%s: read from %q, found %v, ended %q, lost %v", name, from, found, r.error, lost)
+		}
+		if !r.ended && in.proof.at != "" {
+			t.Errorf("%s: the search goes on", name)
+		}
 	}
 }

@@ -2,7 +2,6 @@ package follow
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -23,9 +22,10 @@ type Incoming struct {
 	Body    []byte // as the server has it
 	// Refusal, if not empty, says why there is no body.
 	Refusal string
-	// Announced is the revision that the change has, if the document was read in a later one; else empty.
+	// Announced is the revision that the change has, if the document was read in a later one, and all its leaves, as in
+	// row, if it is Unread; else empty.
 	Announced string
-	Unread    bool // the followed database cannot read it
+	Unread    bool // the followed database cannot read it, or does not have it
 }
 
 type (
@@ -77,11 +77,12 @@ type (
 		Due bool
 	}
 	// Swept says up to where documents were compared, and whether these were all. Documents behind After that the feed
-	// has not brought, and that were not Absent, are Unread.
+	// has not brought, and that were not Absent, are Unread. Announced are the leaves of those that were left out.
 	Swept struct {
-		After  string
-		Unread []string
-		Whole  bool
+		After     string
+		Unread    []string
+		Announced map[string]string
+		Whole     bool
 	}
 )
 
@@ -141,13 +142,13 @@ func (q Apply) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
 		return nil, err
 	}
 	if done == len(q.Docs) {
-		data.Since, data.Last, data.Goal, data.Behind = q.Since, q.Last, q.Goal, q.Behind
-		if q.AtEnd {
+		data.reach(q.Since, q)
+		if data.Behind = q.Behind; q.AtEnd {
 			data.Goal = ""
 			data.Errors, data.Error, data.Reason = 0, "", ""
 		}
 	} else if done > 0 {
-		data.Since, data.Last, data.Goal = q.Docs[done-1].Seq, q.Last, q.Goal
+		data.reach(q.Docs[done-1].Seq, q)
 		data.Behind = more(q.Behind, len(q.Docs)-done)
 	}
 	data.leftUnread(q.Unread)
@@ -264,7 +265,7 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 		return nil
 	}
 	if d.Unread {
-		a.leaveOut(d.ID, old)
+		a.leaveOut(d, old)
 		return nil
 	}
 	if old != nil && old.Rev == d.Rev {
@@ -348,7 +349,7 @@ func (a *applying) passed(d Incoming, old, now row, last bool) error {
 // unchanged notes a document that is as old says, or as it was before that.
 func (a *applying) unchanged(d Incoming, old row) error {
 	seen, arrived := old, false
-	seen.Epoch = a.epoch
+	seen.Epoch, seen.Announced = a.epoch, ""
 	if old.Rev == d.Rev && old.Over != "" && old.Sent == "" {
 		_, own, _, err := stateIn(a.db, d.ID)
 		if err != nil {
@@ -382,20 +383,6 @@ func ownerOf(body ejson.Value) string {
 // disowned reports whether a document has another owner than its mirror. One that had none gets one with our write.
 func disowned(mirrored string, body ejson.Value) bool {
 	return mirrored != "" && ownerOf(body) != mirrored
-}
-
-// stateIn reads a document of the mirror, of a size in bytes, and the digest of its state; that of one which is not
-// there is empty.
-func stateIn(db *docs.Database, id string) (body ejson.Value, digest string, size int, err error) {
-	doc, err := db.Read(id, docs.Want{})
-	if errors.Is(err, docs.ErrMissing) || errors.Is(err, docs.ErrDeleted) {
-		return body, "", 0, nil
-	}
-	if err != nil {
-		return body, "", 0, err
-	}
-	body, err = ejson.Parse(doc.Body)
-	return body, stateDigest(stateMembers(body)), len(doc.Body), err
 }
 
 func (a *applying) write(i int, m jobstore.Mirrored) {
@@ -450,7 +437,7 @@ func (q Sweep) sweep(
 		return swept, err
 	}
 	a := applying{tx: tx, s: s, job: q.ID, epoch: data.Epoch, db: db}
-	after, unread := q.After, []string(nil)
+	after, unread, announced := q.After, []string(nil), map[string]string{}
 	for i, kv := range rows {
 		if err := all.Scan(kv.Key, &after); err != nil {
 			return swept, err
@@ -470,7 +457,9 @@ func (q Sweep) sweep(
 			// Reached: a document is not in the database that was made again
 			err = a.one(i, Incoming{ID: after, Deleted: true}, old)
 		default:
-			unread = append(unread, after)
+			if unread = append(unread, after); old.Epoch == leftIn(data.Epoch) {
+				announced[after] = old.Announced
+			}
 		}
 		if err != nil {
 			return swept, err
@@ -487,7 +476,7 @@ func (q Sweep) sweep(
 		unread = append(unread, m.ID) // another transaction removes it, if it is absent then
 	}
 	if len(unread) > 0 {
-		return Swept{After: q.After, Unread: unread}, nil
+		return Swept{After: q.After, Unread: unread, Announced: announced}, nil
 	}
 	if len(rows) < limit {
 		data.Reconciling = false

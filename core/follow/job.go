@@ -3,6 +3,7 @@ package follow
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -47,6 +48,8 @@ type Job struct {
 	// Last is the newest change that was announced or read, also behind Since; empty if there is none. A followed
 	// database that does not know its revision any more was put back to an earlier state.
 	Last peer.Mark `json:",omitzero"`
+	// Before is a place from which the feed brings Last; empty for its begin.
+	Before peer.Seq `json:",omitempty"`
 	// Goal is where the followed database was when a feed began that has not been read to its end; empty once it has. A
 	// database that is behind that was put back to an earlier state, from which changes up to Since may be missing.
 	Goal peer.Seq `json:",omitempty"`
@@ -109,6 +112,9 @@ type row struct {
 	// Over is the revision before Rev, that ours was written over, or that was announced when Rev was read; and those
 	// before it that ours were written over: newest first, separated by spaces, at most maxWas.
 	Over string
+	// Announced are the leaves that the feed told of a document which the run could not read, and left out: the one
+	// that wins first, with spaces between them; empty for none. They count in the Epoch of leftIn alone.
+	Announced string
 }
 
 // maxWas bounds the states in Was, and the revisions in Over. If a state is forgotten that had arrived, the feed brings
@@ -138,7 +144,21 @@ func (k Keys) doc(job, id string) []byte { return k.Rows.Pack(job, "doc", id) }
 func (k Keys) due(job, id string) []byte { return k.Rows.Pack(job, "due", id) }
 
 func (k Keys) put(tx kv.Tx, job, id string, r row) {
-	tx.Set(k.doc(job, id), tuple.Pack(r.Rev, r.Digest, r.State, r.Sent, r.Was, r.Epoch, r.Over))
+	elements := []any{r.Rev, r.Digest, r.State, r.Sent, r.Was, r.Epoch, r.Over}
+	if r.Announced != "" {
+		elements = append(elements, r.Announced)
+	}
+	tx.Set(k.doc(job, id), tuple.Pack(elements...))
+}
+
+// scan decodes a row.
+func (r *row) scan(value []byte) error {
+	elements := []any{&r.Rev, &r.Digest, &r.State, &r.Sent, &r.Was, &r.Epoch, &r.Over}
+	err := tuple.Subspace(nil).Scan(value, elements...)
+	if err != nil && tuple.Subspace(nil).Scan(value, append(elements, &r.Announced)...) == nil {
+		return nil
+	}
+	return err
 }
 
 // row reads a row; nil if there is none.
@@ -148,8 +168,7 @@ func (k Keys) row(tx kv.Tx, job, id string) (*row, error) {
 		return nil, err
 	}
 	var r row
-	err = tuple.Subspace(nil).Scan(value, &r.Rev, &r.Digest, &r.State, &r.Sent, &r.Was, &r.Epoch, &r.Over)
-	if err != nil {
+	if err := r.scan(value); err != nil {
 		return nil, fmt.Errorf("%w: row of document %q of follow job %q: %w", jobs.ErrCorrupt, id, job, err)
 	}
 	return &r, nil
@@ -224,6 +243,20 @@ func withState(raw []byte, members []ejson.Member) ([]byte, error) {
 	})
 	doc.Members = append(doc.Members, members...)
 	return doc.Append(nil), nil
+}
+
+// stateIn reads a document of the mirror, of a size in bytes, and the digest of its state; that of one which is not
+// there is empty.
+func stateIn(db *docs.Database, id string) (body ejson.Value, digest string, size int, err error) {
+	doc, err := db.Read(id, docs.Want{})
+	if errors.Is(err, docs.ErrMissing) || errors.Is(err, docs.ErrDeleted) {
+		return body, "", 0, nil
+	}
+	if err != nil {
+		return body, "", 0, err
+	}
+	body, err = ejson.Parse(doc.Body)
+	return body, stateDigest(stateMembers(body)), len(doc.Body), err
 }
 
 // Follow makes the jobs and mirrors of databases, and removes those of all others: the configuration that was read
@@ -335,8 +368,16 @@ func (s *Store) anew(tx kv.Tx, d Database, instance tuple.UUID, now instant.Time
 
 // another begins to reconcile the mirror with another database.
 func (j *Job) another(instance string) {
-	j.Instance, j.Since, j.Last, j.Goal, j.Reconciling = instance, "", peer.Mark{}, "", true
+	j.Instance, j.Since, j.Last, j.Before, j.Goal, j.Reconciling = instance, "", peer.Mark{}, "", "", true
 	j.Epoch++
+}
+
+// reach notes up to where changes are in the mirror after q, or a part of it.
+func (j *Job) reach(since peer.Seq, q Apply) {
+	if j.Last != q.Last {
+		j.Before = j.Since
+	}
+	j.Since, j.Last, j.Goal = since, q.Last, q.Goal
 }
 
 // leftUnread notes why a document was left out that the followed database cannot read, unless there is none.

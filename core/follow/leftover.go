@@ -2,6 +2,7 @@ package follow
 
 import (
 	"cmp"
+	"strings"
 
 	"couchrelay/core/peer"
 )
@@ -10,11 +11,13 @@ import (
 // read, the rows of the backup may lie before the place that the feed was read from, so the run asks for each document
 // before its job is removed.
 type leftover struct {
-	after  string     // up to where the mirror was compared
-	unread []string   // ids that the run has still to ask for
-	absent []string   // ids of documents that the database does not have: to be removed
-	found  []Incoming // documents that it has
-	reads  int        // how often the run has asked for the found ones: a node that lags behind may still have them
+	after  string   // up to where the mirror was compared
+	unread []string // ids that the run has still to ask for
+	// announced are the leaves that the feed told of documents which were left out then.
+	announced map[string]string
+	absent    []string   // ids of documents that the database does not have: to be removed
+	found     []Incoming // documents that it has
+	reads     int        // how often the run has asked for the found ones: a node that lags behind may still have them
 }
 
 func (in *inward) swept(q Sweep, got Swept) {
@@ -22,10 +25,13 @@ func (in *inward) swept(q Sweep, got Swept) {
 	if q.Odd && !got.Whole {
 		in.run.leave(got.After)
 	}
-	in.left, in.run.job.Reconciling = leftover{after: got.After, unread: got.Unread}, !got.Whole
+	in.left = leftover{after: got.After, unread: got.Unread, announced: got.Announced}
+	in.run.job.Reconciling = !got.Whole
 }
 
-// confirm takes the answer about leftover documents. One that is there each time is taken as it is.
+// confirm takes the answer about leftover documents. One that is there each time is taken as it is. But one that the
+// feed has announced is left out again until it is as announced, or newer: it is neither gone nor as it was before
+// because a node that lags behind has it so.
 func (in *inward) confirm(got []peer.DocRead) {
 	l := &in.left
 	if len(got) == 0 || len(got) > len(l.unread) {
@@ -33,9 +39,16 @@ func (in *inward) confirm(got []peer.DocRead) {
 		return
 	}
 	for i, d := range got {
-		if id := l.unread[i]; d.Rev == "" || d.Deleted {
+		id := l.unread[i]
+		leaves := strings.Fields(l.announced[id])
+		row := peer.Change{Seq: in.through, ID: id, Revs: leaves}
+		switch {
+		case len(leaves) > 0 && !isWinner(row, d.Rev) && !newer(d.Rev, leaves):
+			// Reached: a document that was announced is still not there
+			in.leave(id, missing(row))
+		case d.Rev == "" || d.Deleted:
 			l.absent = append(l.absent, id)
-		} else {
+		default:
 			l.found = append(l.found, incoming(in.through, id, d))
 		}
 	}

@@ -23,6 +23,8 @@ type users struct {
 	body string // as written last; empty if it is deleted
 	// over reports that its job was completed when all was known, and that no user has written it since.
 	over bool
+	// runs reports that it had a job, and that no user has deleted it since, also by putting a backup back.
+	runs bool
 }
 
 // plain is a document without the marks of a replicator.
@@ -43,8 +45,8 @@ func plain(body []byte) (string, map[string]any) {
 }
 
 // TestModel has users write, edit, clear states, delete, while jobs complete, workers die and answers get lost,
-// documents cannot be read for a while, and the database is put back to backups, in any order. At any time documents
-// are as users wrote them but for states, and in the end jobs and states are right.
+// documents cannot be read for a while, or are announced and not there, and the database is put back to backups, in any
+// order. At any time documents are as users wrote them but for states, and in the end jobs and states are right.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t)
@@ -63,10 +65,8 @@ func TestModel(t *testing.T) {
 		w.done = func(follow.Request) bool { return !calm && rapid.IntRange(0, 15).Draw(rt, "lost") == 7 }
 		write := func(id, body string) {
 			w.write(id, body)
-			if model[id] == nil {
-				model[id] = &users{}
-			}
-			*model[id] = users{body: body}
+			runs := body != "" && model[id] != nil && model[id].runs
+			model[id] = &users{body: body, runs: runs}
 		}
 		check := func() {
 			for id, m := range model {
@@ -78,6 +78,11 @@ func TestModel(t *testing.T) {
 				if want, _ := plain([]byte(m.body)); m.body != "" && is != want {
 					rt.Fatalf("%s is %s, its user wrote %s", id, is, want)
 				}
+				job, _ := w.job(id)
+				if m.runs && job == "" {
+					rt.Fatalf("%s is there, and its job was removed", id)
+				}
+				m.runs = m.body != "" && job != ""
 			}
 		}
 		work := func(rt *rapid.T) {
@@ -89,7 +94,7 @@ func TestModel(t *testing.T) {
 			}
 		}
 		var backup *couch
-		w.couch.unread = map[string]bool{}
+		w.couch.unread, w.couch.hidden = map[string]bool{}, map[string]bool{}
 		w.start()
 		rt.Repeat(map[string]func(*rapid.T){
 			"": func(*rapid.T) { check() },
@@ -108,10 +113,16 @@ func TestModel(t *testing.T) {
 			},
 			"unread": func(rt *rapid.T) {
 				w.couch.unread[rapid.SampledFrom(ids).Draw(rt, "id")] = true
-				how := slices.Sorted(maps.Keys(unreadDocs()))
-				w.couch.unable = unreadDocs()[rapid.SampledFrom(how).Draw(rt, "how")]
+				ways := unreadDocs()
+				maps.Copy(ways, slowDocs())
+				how := slices.Sorted(maps.Keys(ways))
+				w.couch.unable = ways[rapid.SampledFrom(how).Draw(rt, "how")]
 			},
-			"read":   func(rt *rapid.T) { w.couch.unread[rapid.SampledFrom(ids).Draw(rt, "id")] = false },
+			"read": func(rt *rapid.T) { w.couch.unread[rapid.SampledFrom(ids).Draw(rt, "id")] = false },
+			"bar":  func(rt *rapid.T) { w.couch.barred = rapid.Bool().Draw(rt, "barred") },
+			"hide": func(rt *rapid.T) { // also whole documents that have come before
+				w.couch.hidden[rapid.SampledFrom(ids).Draw(rt, "id")] = rapid.Bool().Draw(rt, "hidden")
+			},
 			"backup": func(rt *rapid.T) { backup = w.couch.backup() },
 			"restore": func(rt *rapid.T) {
 				if backup != nil {
@@ -130,7 +141,8 @@ func TestModel(t *testing.T) {
 					w.complete(id)
 					job, _ = w.job(id) // another document may have its replication
 					if m := model[id]; m != nil {
-						m.over = quiet && !w.couch.unread[id] && job == jobstore.Completed
+						known := quiet && !w.couch.unread[id] && !w.couch.hidden[id]
+						m.over = known && job == jobstore.Completed
 					}
 				}
 			},
@@ -147,7 +159,7 @@ func TestModel(t *testing.T) {
 			},
 			"work": work, "goes on": work, "and on": work,
 		})
-		calm, w.couch.unread = true, nil
+		calm, w.couch.unread, w.couch.hidden = true, nil, nil
 		w.settle(40 * time.Minute)
 		check()
 		for _, id := range ids {
@@ -168,7 +180,9 @@ func TestModel(t *testing.T) {
 
 // restore puts the database back to a backup. What users have done since is as if it had never been.
 func restore(w *world, backup *couch, model map[string]*users) {
-	backup.made, backup.unread, backup.unable = w.couch.made, w.couch.unread, w.couch.unable
+	was := w.couch
+	backup.made, backup.unread, backup.unable, backup.barred, backup.hidden = was.made, was.unread, was.unable,
+		was.barred, was.hidden
 	w.couch = backup
 	clear(model)
 	for id, d := range backup.docs {

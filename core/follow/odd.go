@@ -27,15 +27,19 @@ const missedPause = 10 * time.Minute
 // leftOut is the row of a document that was left out: none of its revisions is known, and no epoch has it.
 var leftOut = row{Epoch: -1}
 
+// leftIn is the epoch of rows of documents that were left out in an epoch after the feed had announced them. In a later
+// epoch all is read anew, so that the feed announces them again, or does not.
+func leftIn(epoch int64) int64 { return leftOut.Epoch - 1 - epoch }
+
 // leaveOut leaves a document out that the followed database cannot read. What is known of it stays: it may turn out to
 // be as it was.
-func (a *applying) leaveOut(id string, old *row) {
+func (a *applying) leaveOut(d Incoming, old *row) {
 	kept := leftOut
 	if old != nil {
 		kept = *old
-		kept.Epoch = leftOut.Epoch
 	}
-	a.note(id, kept)
+	kept.Epoch, kept.Announced = leftIn(a.epoch), d.Announced
+	a.note(d.ID, kept)
 }
 
 // oddDoc tells that something of a document cannot be read, though the job can; the id is empty if it is not known.

@@ -117,11 +117,11 @@ func (out *outward) rest() {
 	}
 	out.passing, out.skipped = false, false
 	switch {
+	case out.next <= r.w.now: // first, as passes may begin again at once, and each may take long for one document
+		out.ask(Look{Held: r.Held, Looked: out.looked})
 	case out.retry != 0 && out.retry <= r.w.now:
 		out.passing, out.retry = true, 0
 		out.ask(Prepare{Held: r.Held, Looked: out.looked, All: true})
-	case out.next <= r.w.now:
-		out.ask(Look{Held: r.Held, Looked: out.looked})
 	}
 }
 
@@ -129,7 +129,7 @@ func (out *outward) rest() {
 func (out *outward) skip(id, rev string) {
 	out.skipped = true
 	switch s, is := &out.stray, (peer.Mark{ID: id, Rev: rev}); {
-	case !out.run.in.atRest(): // the feed will bring it
+	case !out.run.in.atRest(), slices.Contains(out.run.odd, id): // the feed, or a later run, will bring it
 	case is == s.Mark:
 		s.met = true
 	default:
@@ -192,7 +192,7 @@ func (out *outward) reply(c *call, reply peer.Reply) {
 	case outcome == again:
 		return
 	case outcome == unread:
-		t := unreadTrouble(c.op.(peer.ReadDocs), f)
+		t := out.reads.trouble()
 		out.trouble(t.Error, t.Reason)
 		out.states = out.states[1:]
 		return

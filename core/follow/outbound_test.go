@@ -307,4 +307,8 @@ func TestRest(t *testing.T) {
 	if out.rest(); !out.passing || !out.asking {
 		t.Error("what the feed has brought waits for a pause")
 	}
+	out.asking, out.passing, out.retry, out.next = false, false, r.w.now, r.w.now
+	if out.rest(); out.passing || !out.asking {
+		t.Error("passes that begin at once keep the mirror from being looked at")
+	}
 }

@@ -20,7 +20,7 @@ type run struct {
 	in       inward
 	out      outward
 	odd      []string            // documents that it has left out
-	unread   replication.Trouble // why the last one was, that the followed database could not read
+	unread   replication.Trouble // why the last one was, that the followed database could not read, or did not have
 	alien    []string            // ids that it has passed over, and told of
 
 	ended         bool // it gives its job back once nothing is under way

@@ -83,21 +83,36 @@ func TestDocumentsAreTaken(t *testing.T) {
 	}
 }
 
-// TestReadInVain: a document that is not to be had is waited for ever longer, and then the run ends and says which.
+// TestReadInVain: a document that is not to be had is waited for ever longer, and then left out, and operators are told
+// which. More than ten in a row end the run.
 func TestReadInVain(t *testing.T) {
 	r := reading()
-	for i := range maxStale + 1 {
-		if r.ended {
-			t.Fatalf("it ends after %d times", i)
+	in := &r.in
+	for n := range maxUnread + 1 {
+		for i := range maxStale + 1 {
+			if r.ended || len(in.docs) > 0 {
+				t.Fatalf("it is left out after %d times", i)
+			}
+			in.rows = []peer.Change{{Seq: "5", ID: "d", Revs: []string{"2-x", "1-y"}}, {Seq: "6", ID: "e"}}
+			in.through, in.end, in.wait = "9", true, true
+			in.fetched([]peer.DocRead{{ID: "d"}}, false)
+			if pause := in.pause.Sub(r.w.now); i < maxStale && pause != 500*time.Millisecond<<i {
+				t.Errorf("pause %d is %s", i, pause)
+			}
+			r.w.now = in.pause
 		}
-		r.in.rows = []peer.Change{{Seq: "5", ID: "d", Revs: []string{"2-x"}}}
-		r.in.fetched([]peer.DocRead{{ID: "d"}}, false)
-		if pause := r.in.pause.Sub(r.w.now); !r.ended && pause != 500*time.Millisecond<<i {
-			t.Errorf("pause %d is %s", i, pause)
+		if n == maxUnread {
+			break
 		}
-		r.w.now = r.in.pause
+		left := Incoming{Seq: "5", ID: "d", Announced: "2-x 1-y", Unread: true}
+		if len(in.docs) != 1 || fmt.Sprint(in.docs[0]) != fmt.Sprint(left) || len(in.rows) > 0 || in.through != "5" ||
+			in.end || in.wait || r.odd[n] != "d" || !r.job.Missing || r.unread.Error != "missing_doc" {
+			t.Fatalf("left out are %+v, then %v from %s, %+v", in.docs, in.rows, in.through, r)
+		}
+		in.docs = nil
 	}
-	if !r.ended || r.error != "missing_doc" || !strings.Contains(r.reason, `revision 2-x of document "d"`) {
+	if !r.ended || r.error != "missing_doc" || !strings.Contains(r.reason, `revision 2-x of`) ||
+		!strings.Contains(r.reason, `document "d"`) {
 		t.Errorf("ended %v: %s, %s", r.ended, r.error, r.reason)
 	}
 	r = reading()
@@ -135,7 +150,7 @@ func TestApplied(t *testing.T) {
 	} {
 		r := reading()
 		in := &r.in
-		r.job.Goal, r.job.Errors = "old", 3
+		r.job.Since, r.job.Goal, r.job.Errors = "4", "old", 3
 		in.asking, in.flush, in.told = true, true, c.told
 		in.docs = []Incoming{{Seq: "5", ID: "a"}, {Seq: "6", ID: "b"}}
 		q := Apply{Docs: in.docs, Since: "9", Goal: "30", Last: mark, AtEnd: c.atEnd}
@@ -144,6 +159,9 @@ func TestApplied(t *testing.T) {
 			r.job.Goal != c.goal || in.asking || in.flush != (c.left > 0) {
 			t.Errorf("%s: since %s, stored %s, last %v, %d left, goal %q, asking %v, flush %v", name, in.since,
 				in.stored, r.job.Last, len(in.docs), r.job.Goal, in.asking, in.flush)
+		}
+		if known := c.n > 0; r.job.Since != c.stored || (r.job.Before == "4") != known {
+			t.Errorf("%s: the job is at %s, and its last change behind %q", name, r.job.Since, r.job.Before)
 		}
 		told := len(r.w.out) == 1
 		if told != c.current || in.told != (c.current || c.told) || (r.job.Errors == 0) != told {
@@ -204,6 +222,21 @@ func TestLeftovers(t *testing.T) {
 	if r.job.Reconciling || len(in.left.absent) > 0 {
 		t.Errorf("at the end: %+v", in.left)
 	}
+	r = reading()
+	in = &r.in
+	in.through = `"9-g1"`
+	ids, revs := []string{"a", "b", "c", "d", "e", "f"}, []string{"", "1-x", "2-y", "2-x", "3-x", "1-y"}
+	in.swept(Sweep{}, Swept{Unread: ids, Announced: map[string]string{
+		"a": "2-x 1-y", "b": "2-x 1-y", "c": "2-x 1-y", "d": "2-x 1-y", "e": "2-x 1-y", "f": "2-x 1-y",
+	}})
+	var got []peer.DocRead
+	for i, id := range ids {
+		got = append(got, peer.DocRead{ID: id, Rev: revs[i], Deleted: id == "b" || id == "e"})
+	}
+	in.confirm(got)
+	if fmt.Sprint(r.odd, in.left.absent, in.left.unread) != "[a b c f] [e] [d]" || r.unread.Error != "missing_doc" {
+		t.Errorf("of those that were announced left out are %v, and then %+v", r.odd, in.left)
+	}
 	for _, n := range []int{0, 3} {
 		r := reading()
 		r.in.left.unread = []string{"b", "c"}
@@ -258,6 +291,7 @@ func TestSearch(t *testing.T) {
 		}
 		in.proved(false)
 	}
+	in.unfound()
 	left := len(in.rows) + len(in.docs) + len(in.proof.docs) + len(in.proof.ahead)
 	begins := left == 0 && !in.end && !in.wait && !in.told
 	if len(r.w.asks) != 1 || r.w.asks[0].req != (Opened{r.Held, "7", r.job.Last}) || !begins {

@@ -145,7 +145,8 @@ func TestUnreadAtAll(t *testing.T) {
 		{[]string{"*"}, status(500, ""), 10}, {[]string{"d4", ""}, status(500, ""), 0},
 		{[]string{"d4"}, status(401, "unauthorized"), 0}, {[]string{"d4"}, status(403, "forbidden"), 0},
 		{[]string{"d4"}, status(404, "not_found"), 0}, {[]string{"d4"}, status(429, ""), 0},
-		{[]string{"d4"}, status(503, ""), 0}, {[]string{"d4"}, peer.Failure{Kind: peer.TimedOut}, 0},
+		{[]string{"*"}, status(503, ""), 10}, {[]string{"*", ""}, status(503, ""), 0},
+		{[]string{"d4", ""}, peer.Failure{Kind: peer.TimedOut}, 0},
 		{[]string{"d4"}, peer.Failure{Kind: peer.Unreachable}, 0},
 	} {
 		w, k := followed(t, 40)

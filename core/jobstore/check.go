@@ -308,7 +308,13 @@ func (c *checking) spec(p *check.Page, key, value []byte) {
 		return
 	}
 	plain, opens := p.Opens(key, value)
-	if !c.belongs(p, key, id) || !opens || n != 0 {
+	if !c.belongs(p, key, id) || !opens {
+		return
+	}
+	if n != 0 {
+		if n < 0 || !p.Has(c.k.Spec.Pack(id, n-1)) {
+			p.Report(key, fmt.Sprintf("a part of the replication of job %q without the part before it", id))
+		}
 		return
 	}
 	for i := int64(1); ; i++ {

@@ -199,6 +199,8 @@ func damages(b *bench) []damage {
 		lost("tally", true, k.Tally.Sub("", int64(over), byState, "failed"), "", 0),
 		added("part of a job", false, q.Job.Pack(stray, 0), "{}"),
 		added("replication", true, k.Spec.Pack(stray, 0), "x"), changed("replication", false, k.Spec, "crash", 2, "x"),
+		added("part of a replication, behind a gap", false, k.Spec.Pack(run, 2), "x"),
+		added("part of a replication, before the first", false, k.Spec.Pack(run, -1), "x"),
 		added("claim", true, k.Claim.Pack("other"), stray), added("second claim", true, k.Claim.Pack("other"), run),
 		lost("claim that a job waits for", false, k.Claim, b.record(run).RepID, 1),
 		lost("expiry", true, k.Expire, "", 2), added("expiry", true, k.Expire.Pack(7, ready), ""),

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -119,14 +120,21 @@ func (b *bench) readsFail() {
 		owned(fmt.Sprint("end ", n), w, end)
 		promote()
 	}
-	b.unread("write of a user", func(tx kv.Tx) error {
-		db, err := b.s.Docs.Open(tx, "_replicator")
-		if err == nil {
-			edit := docs.Edit{Document: docs.Document{ID: "joe", Body: []byte(simple)}}
-			_, err = b.s.WriteDocs(tx, db, []docs.Edit{edit}, Writer{Name: "joe"}, b.now)
-		}
-		return err
-	})
+	body := []byte(simple[:len(simple)-1] + `,"owner":"joe"}`)
+	for name, edit := range map[string]docs.Edit{
+		"write of a user": {Document: docs.Document{ID: "joe", Body: body}},
+		"branch of a user": {Replicated: true, Document: docs.Document{
+			ID: "s", Rev: revtree.Rev{Gen: 9, ID: strings.Repeat("a", 32)}, Body: body,
+		}},
+	} {
+		b.unread(name, func(tx kv.Tx) error {
+			db, err := b.s.Docs.Open(tx, "_replicator")
+			if err == nil {
+				_, err = b.s.WriteDocs(tx, db, []docs.Edit{edit}, Writer{Name: "joe"}, b.now)
+			}
+			return err
+		})
+	}
 	for range 2 {
 		b.unread("init", func(tx kv.Tx) error {
 			_, _, err := Init(tx, tuple.Subspace(tuple.Pack("fresh")), "u")

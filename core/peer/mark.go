@@ -1,6 +1,9 @@
 package peer
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Mark is what a change of a database has left of a document: the leaf that the server names first, which is the
 // winner in CouchDB, and in Others the other leaves, with spaces between them, at most maxOthers. One of the leaves is
@@ -23,4 +26,10 @@ func MarkOf(id, rev string, others []string) Mark {
 // Find asks whether the source still has the change.
 func (m Mark) Find() FindRev {
 	return FindRev{ID: m.ID, Revs: append([]string{m.Rev}, strings.Fields(m.Others)...)}
+}
+
+// In reports whether a row of the feed has the change.
+func (m Mark) In(row Change) bool {
+	lacks := func(rev string) bool { return !slices.Contains(row.Revs, rev) }
+	return row.ID == m.ID && !slices.ContainsFunc(m.Find().Revs, lacks)
 }

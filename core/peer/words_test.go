@@ -134,3 +134,23 @@ func TestMark(t *testing.T) {
 		}
 	}
 }
+
+// TestMarkInRow: a row of the feed has a change if it announces all leaves of the mark, in any order, and others.
+func TestMarkInRow(t *testing.T) {
+	for _, c := range []struct {
+		mark Mark
+		id   string
+		revs []string
+		want bool
+	}{
+		{Mark{ID: "d", Rev: "2-x"}, "d", []string{"2-x"}, true},
+		{Mark{ID: "d", Rev: "2-x"}, "e", []string{"2-x"}, false},
+		{Mark{ID: "d", Rev: "2-x"}, "d", []string{"3-x"}, false},
+		{Mark{ID: "d", Rev: "2-x", Others: "2-y 1-z"}, "d", []string{"3-a", "1-z", "2-x", "2-y"}, true},
+		{Mark{ID: "d", Rev: "2-x", Others: "2-y 1-z"}, "d", []string{"2-x", "2-y"}, false},
+	} {
+		if got := c.mark.In(Change{ID: c.id, Revs: c.revs}); got != c.want {
+			t.Errorf("%v in %s %v: %v", c.mark, c.id, c.revs, got)
+		}
+	}
+}

@@ -203,7 +203,7 @@ var damageKinds = []damageKind{
 }
 
 // spares reports whether a row may be so. A counter that is 0 may be damaged, too, as may the replication of a job that
-// is over: only runs need replications.
+// is over: only runs need replications. Of a state that is to be written into a followed document the key says all.
 func (ch *checked) spares(how damageKind, key string, row kv.KeyValue) bool {
 	if slices.ContainsFunc(how.spared, func(begin string) bool { return strings.HasPrefix(key, begin) }) {
 		return true
@@ -214,5 +214,7 @@ func (ch *checked) spares(how damageKind, key string, row kv.KeyValue) bool {
 		s := ch.shadows[id]
 		return s != nil && s.header != nil && s.header.State == jobs.Finished
 	}
-	return bytes.Equal(row.Value, make([]byte, 8))
+	var kind string
+	due := ch.w.FollowStore().Keys.Rows.Scan(row.Key, &id, &kind, new(string)) == nil && kind == "due"
+	return due && how.name == "of no meaning" || bytes.Equal(row.Value, make([]byte, 8))
 }

@@ -31,6 +31,15 @@ func TestChecked(t *testing.T) {
 		}, "S3j"},
 		{"damage that nobody sees", damage(), "S3k"},
 		{"damage to what may be so", damage(""), ""},
+		{"a followed document", func(r *rig) {
+			ch, rows := &checked{chronicle: r.o.chronicle}, r.w.View().FollowStore().Keys.Rows
+			for kind, want := range map[string]bool{"due": true, "doc": false} {
+				row := kv.KeyValue{Key: rows.Pack("m", kind, "d")}
+				if got := ch.spares(damageKinds[1], "follow/m/"+kind+"/d", row); got != want {
+					t.Errorf("what is no value of the row %s may be so: %v", kind, got)
+				}
+			}
+		}, ""},
 	})
 }
 

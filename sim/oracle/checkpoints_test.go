@@ -195,6 +195,8 @@ func TestCheckpoints(t *testing.T) {
 			r.edit(r.db("s1", "a1"), "later")
 			r.ends(run, replication.Completed, replication.Info{})
 		}, "S21j"},
+		{"done, and the list that covers it is the job's no more", reliesOn(true), ""},
+		{"done, and the list that covers it is forgotten", reliesOn(false), "S21j"},
 		{"done and not covered, with a log that was moved from an older id", movesLog(nil), "S21j"},
 		{"done and not covered, since its source refused to have its log moved", movesLog(status(401)), "S21j"},
 		{"done, and the source is known by a log under an older id", knows("older"), ""},
@@ -216,6 +218,28 @@ func TestCheckpoints(t *testing.T) {
 		{"at rest, a log that is ahead", func(r *rig) { rests(r, true) }, "S12"},
 		{"at rest, no log", func(r *rig) { rests(r, false) }, ""},
 	})
+}
+
+// reliesOn has a run end whose checkpoint relies on a list that its job does not have, or another job that was made in
+// its place.
+func reliesOn(another bool) func(*rig) {
+	return func(r *rig) {
+		run := r.run(map[string]any{})
+		run.Identify(logID)
+		at := r.edit(r.db("s1", "a1"), "later")
+		log := fmt.Appendf(nil, `{"session_id":"s","source_last_seq":%s,"history":[{"session_id":"s",`+
+			`"recorded_seq":%s,"list":{"job":"x","changes":1}}]}`, at, at)
+		for side, db := range [2]*peers.DB{peer.Source: r.db("s1", "a1"), peer.Target: r.db("s2", "b1")} {
+			r.call(run, peer.PutLocal{Side: peer.Side(side), ID: logID, Body: log})
+			peers.PutLog(db, logID, log)
+		}
+		rec := *run.Record()
+		if another {
+			rec.Created++
+		}
+		r.store(nil, jobs.Job{ID: "job", State: jobs.Pending}, rec)
+		r.ends(run, replication.Completed, replication.Info{})
+	}
 }
 
 // writtenOver has another run write its log over a run's, which then sends its log once more, and ends.

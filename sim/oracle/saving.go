@@ -11,6 +11,7 @@ import (
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
 	"couchrelay/core/spec"
+	"couchrelay/sim/peers"
 	"couchrelay/sim/world"
 )
 
@@ -76,8 +77,9 @@ type saving struct {
 	early  string       // what is wrong with a checkpoint that came too soon, unless the run ends now; or empty
 	store  int          // questions to the store that have no answer, about refused documents
 	stored instant.Time // when the last of these answers came
-	// unsaved is set when a request for a checkpoint failed after the stop, when it met another job's log, and when a
-	// database refused an empty log: nothing tells that from one that is made again.
+	// unsaved is set when a request for a checkpoint failed after the stop, when it met another job's log, when a
+	// database refused an empty log, as nothing tells that from one that is made again, and when the source lacked a
+	// change that was purged.
 	unsaved bool
 
 	lone, unasked bool // the source refuses to store logs, and to make its writes durable
@@ -151,6 +153,10 @@ func (s *saving) note(a reply, now instant.Time) {
 	switch got := a.Result.(type) {
 	case peer.Local:
 		s.unsaved = s.unsaved || a.feed.begun && got.Found && s.isOthers(a, got)
+	case peer.RevFound:
+		op := a.op.(peer.FindRev)
+		gone := func(rev string) bool { return peers.Purged(a.begin.source, op.ID, rev) }
+		s.unsaved = s.unsaved || !got.Found && slices.ContainsFunc(op.Revs, gone)
 	case peer.Committed:
 		s.durable[a.op.(peer.Commit).Side] = true
 	case peer.Filter:

@@ -8,6 +8,7 @@ import (
 	"couchrelay/core/node"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
+	"couchrelay/core/spec"
 	"couchrelay/sim/peers"
 	"couchrelay/sim/world"
 )
@@ -88,6 +89,20 @@ func TestSavings(t *testing.T) {
 			at := r.edit(r.db("s1", "a1"), "a")
 			wrong(r, s)
 			r.ends(s.run, replication.Stopped, replication.Info{ThroughSeq: at, CheckpointedSeq: from})
+		}
+	}
+	// lacks has the source be asked for a change that it does not have any more.
+	lacks := func(purged bool) func(*rig, *saver) {
+		return func(r *rig, s *saver) {
+			db := r.db("s1", "a1")
+			r.edit(db, "gone")
+			offers := db.OffersAfter(0, spec.Filter{}, false)
+			rev := offers[len(offers)-1].Revs[0]
+			if purged {
+				peers.Purge(db, "gone")
+			}
+			stop(r, s)
+			s.does(s.run, peer.FindRev{ID: "gone", Revs: []string{rev}}, peer.RevFound{})
 		}
 	}
 	// nameless has a run be stopped so whose target answered its empty log with a status.
@@ -205,6 +220,8 @@ func TestSavings(t *testing.T) {
 			got := peer.Local{Found: true, Body: s.log("another run's", from, nil)}
 			s.does(s.run, peer.GetLocal{Side: peer.Target, ID: logID}, got)
 		}), ""},
+		{"stopped, and a change is gone that was purged", stopped(lacks(true)), ""},
+		{"stopped, and a change is gone", stopped(lacks(false)), "S21h"},
 		{"stopped and met by an empty log", stopped(func(r *rig, s *saver) {
 			stop(r, s)
 			got := peer.Local{Found: true, Body: checkpoint.Log{}.Encode(false)}

@@ -2,7 +2,9 @@ package peers
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"couchrelay/core/docs"
@@ -80,4 +82,56 @@ func TestReadDamaged(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestSpoiled: in which ways a document of a followed database cannot be read, when it is read and when it is asked for
+// by its revisions, and how long that takes. Other documents can be read.
+func TestSpoiled(t *testing.T) {
+	n := &calm{}
+	play(n, func(e *engine.Engine, p *Pair) []string {
+		db := p.net.Server("s").DB("a")
+		ask := func(op peer.Op) string {
+			began := e.Now()
+			reply := p.Do(context.Background(), 2, op)
+			word := fmt.Sprintf("%+v", reply.Result)
+			if f := reply.Failure; f != nil {
+				word = f.Kind.String() + f.Error
+			}
+			return fmt.Sprintf("%s late %v", word, e.Now().Sub(began) >= patience)
+		}
+		rev := db.Latest("a").Rev.String()
+		for how, want := range map[damage][2]string{
+			torn:   {"statusunknown_error late false", "{Found:true} late false"},
+			barred: {"statusunknown_error late false", "statusunknown_error late false"},
+			slow:   {"timeout late true", "timeout late true"},
+			absent: {
+				"{Docs:[{ID:a Rev: Deleted:false Body:[] TooLarge:false}]} late false", "{Found:false} late false",
+			},
+		} {
+			Repair(db)
+			db.sound = false
+			db.set(db.Latest("a"), how)
+			got := [2]string{
+				ask(peer.ReadDocs{IDs: []string{"a"}, Budget: 1000}), ask(peer.FindRev{ID: "a", Revs: []string{rev}}),
+			}
+			if got != want || !Unreadable(db, "a") || Unreadable(db, "b") {
+				t.Errorf("%d: answered %q, want %q", how, got, want)
+			}
+			if b := ask(peer.ReadDocs{IDs: []string{"b"}, Budget: 1000}); !strings.Contains(b, "Rev:1-") {
+				t.Errorf("%d: of another document: %s", how, b)
+			}
+		}
+		return nil
+	})
+	ways := map[damage]bool{}
+	for _, c := range "0123" {
+		var s damaged
+		d := &docs.Document{ID: "d", Rev: revtree.Rev{Gen: 1, ID: string(c)}}
+		s.spoil(nil)
+		s.spoil(d)
+		ways[s.how(d)] = true
+	}
+	if len(ways) != 4 || ways[0] {
+		t.Errorf("documents are damaged in the ways %v", ways)
+	}
 }

@@ -1,6 +1,8 @@
 package peers
 
 import (
+	"slices"
+
 	"couchrelay/core/docs"
 	"couchrelay/core/peer"
 )
@@ -24,7 +26,10 @@ func readDocs(db *DB, op peer.ReadDocs, f Fault) peer.Reply {
 			}
 		}
 		if f == RevDamaged && i == 0 {
-			db.damage([]*docs.Document{doc})
+			db.spoil(doc)
+		}
+		if db.how(doc) == absent {
+			doc = nil
 		}
 		found = append(found, doc)
 		if doc != nil {
@@ -35,6 +40,9 @@ func readDocs(db *DB, op peer.ReadDocs, f Fault) peer.Reply {
 		}
 		got.Docs = append(got.Docs, d)
 		size += len(d.Body)
+	}
+	if slices.ContainsFunc(found, func(d *docs.Document) bool { return db.how(d) == slow }) {
+		return peer.Reply{Failure: &peer.Failure{Kind: peer.TimedOut}}
 	}
 	if _, failure := db.readable(found); failure != nil {
 		return peer.Reply{Failure: failure}

@@ -170,7 +170,7 @@ func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 		p.Told.copied(op, copied)
 		return reply
 	case peer.ReadDocs:
-		return p.request(ctx, peer.Source, "POST", op, at(func(db *DB, f Fault) peer.Reply {
+		return p.request(ctx, peer.Source, "POST", op, p.patiently(func(db *DB, f Fault) peer.Reply {
 			return readDocs(db, op, f)
 		}))
 	case peer.EditDocs:
@@ -201,7 +201,7 @@ func (p *Pair) small(ctx context.Context, op peer.Op) peer.Reply {
 	case peer.Commit:
 		side, method = op.Side, "POST"
 	}
-	return p.request(ctx, side, method, op, at(func(db *DB, f Fault) peer.Reply {
+	return p.request(ctx, side, method, op, p.patiently(func(db *DB, f Fault) peer.Reply {
 		switch op := op.(type) {
 		case peer.Open:
 			return peer.Reply{Result: db.open()}
@@ -214,6 +214,9 @@ func (p *Pair) small(ctx context.Context, op peer.Op) peer.Reply {
 			db.Sync()
 			return peer.Reply{Result: peer.Committed{InstanceStartTime: InstanceStart(db)}}
 		case peer.FindRev:
+			if absent, failure := db.asked(db.Latest(op.ID)); absent || failure != nil {
+				return peer.Reply{Result: peer.RevFound{}, Failure: failure}
+			}
 			lacks := func(rev string) bool { return !db.Has(op.ID, rev) }
 			has := !slices.ContainsFunc(op.Revs, lacks) && (op.At == "" || keepsPlace(db, op.At, op.ID))
 			return peer.Reply{Result: peer.RevFound{Found: has}}
@@ -247,6 +250,18 @@ type effect func(db *DB, f Fault, respond func(peer.Reply))
 // at is the effect of a request that is answered at once.
 func at(f func(*DB, Fault) peer.Reply) effect {
 	return func(db *DB, fault Fault, respond func(peer.Reply)) { respond(f(db, fault)) }
+}
+
+// patiently is the effect of a request that a server may be too slow for: the client gives it up.
+func (p *Pair) patiently(f func(*DB, Fault) peer.Reply) effect {
+	return func(db *DB, fault Fault, respond func(peer.Reply)) {
+		reply := f(db, fault)
+		if reply.Failure == nil || reply.Failure.Kind != peer.TimedOut {
+			respond(reply)
+			return
+		}
+		p.engine.After(patience, nil, "too slow", func() { respond(reply) })
+	}
 }
 
 // request carries one request to a database and its answer back. The effect happens even if the process that

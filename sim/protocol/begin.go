@@ -420,7 +420,7 @@ func (r opener) begins(op peer.ReadChanges) error {
 	}
 	for on := range r.start.sides {
 		s := &r.start.sides[on]
-		kept := peer.Side(on) == peer.Source && r.start.kept
+		kept := peer.Side(on) == peer.Source && (r.start.kept || r.start.alone)
 		switch {
 		case s.inDoubt():
 			return breach(Beginning, "it reads changes, and the log of its %s may be of another database",

@@ -460,6 +460,7 @@ func (r saver) gotLogAgain(op peer.GetLocal, got peer.Local) {
 		s.agreed = "" // another run has written there
 	}
 	open := p.sent[op.Side] && !p.there[op.Side]
+	cameOf := at.log.session() == "" && l.mark == at.log.mark || l.has(at.log.session())
 	switch {
 	case l.fails:
 		s.foreign = true
@@ -474,9 +475,8 @@ func (r saver) gotLogAgain(op peer.GetLocal, got peer.Local) {
 	case (r.Reset || r.start.anew) && at.log.session() == "" && (l.session() != "" || open) &&
 		(p.session == "" || !l.has(p.session)):
 		s.foreign = true // it may be that of a backup
-	case at.log.session() == "" && l.mark == at.log.mark || l.has(at.log.session()) || at.own != "" && l.has(at.own) ||
-		p.session != "" && l.has(p.session):
-		s.behind = at.log.session() != "" && !l.has(at.log.session())
+	case cameOf || at.own != "" && l.has(at.own) || p.session != "" && l.has(p.session):
+		s.behind = !cameOf // a run may give up that finds itself where it has stored nothing
 		if l.session() != at.log.session() {
 			r.took(findsOthersLog)
 			if open {

@@ -316,9 +316,11 @@ func TestSourceStopsStoring(t *testing.T) {
 }
 
 // TestSourceStoresAgain: a source that has refused a log takes another one. If that meets one of another run, the run
-// may give up.
+// may give up, also if that run went on from its checkpoint on the target.
 func TestSourceStoresAgain(t *testing.T) {
-	meets := func(conflict bool) func(*talk) {
+	other, own := logAt("other", 1, "0"), logAt("s2", 2, "0")
+	after := strings.Replace(other, "]}", ","+own[strings.Index(own, "[{")+1:], 1)
+	meets := func(conflict bool, log string) func(*talk) {
 		return func(c *talk) {
 			c.begun(row(1, "a", "1-a"), row(2, "b", "1-b"))
 			c.copiesDoc("a", "1-a")
@@ -333,14 +335,17 @@ func TestSourceStoresAgain(t *testing.T) {
 				next.Body = []byte(strings.Replace(string(next.Body), `"2"`, `"1"`, 1))
 				c.fails(next, 409)
 			}
-			found := peer.Local{Found: true, Rev: "0-7", Body: []byte(logAt("other", 1, "0"))}
+			found := peer.Local{Found: true, Rev: "0-7", Body: []byte(log)}
 			c.does(peer.GetLocal{Side: peer.Source, ID: "base"}, found)
 			c.ends(replication.Crashed, "checkpoint_commit_failure")
 		}
 	}
 	check(t, []conversation{
-		{"a log of another run", spec.Replication{}, meets(true), legal},
-		{"one that it has not met", spec.Replication{}, meets(false), Ending},
+		{"a log of another run", spec.Replication{}, meets(true, other), legal},
+		{"one that it has not met", spec.Replication{}, meets(false, other), Ending},
+		{"one that came of its own", spec.Replication{}, meets(false, after), Ending},
+		{"of another database, that came of its own", spec.Replication{},
+			meets(false, strings.Replace(after, "{", `{"mark":"m",`, 1)), legal},
 	})
 }
 
