@@ -58,16 +58,17 @@ func covered(e Entry, target []Entry, counts func(List) bool) int {
 	return -1
 }
 
-// covers reports whether a checkpoint covers what an older one of its log does. A cluster's numbers, which differ from
-// copy to copy, do not tell: there, the run must have begun at the older one, or be the same, or both be at one place.
+// covers reports whether a checkpoint covers what an older one of its log does: its run has begun at the older one, or
+// is the same, or both are at one place. Numbers do not tell: a cluster's differ from copy to copy, and of other
+// servers a run may have read in front of the older one what was edited behind that, or purged, and is there again if
+// the source is put back.
 func covers(newer, older Entry) bool {
 	if newer.RecordedSeq == older.RecordedSeq {
 		return true
 	}
-	_, numbers := older.RecordedSeq.Number()
 	sameRun := newer.StartTime == older.StartTime && newer.StartSeq == older.StartSeq
 	goesOn := newer.StartSeq == older.RecordedSeq
-	return (numbers || sameRun || goesOn) && !newer.RecordedSeq.Before(older.RecordedSeq)
+	return (sameRun || goesOn) && !newer.RecordedSeq.Before(older.RecordedSeq)
 }
 
 // Entries returns the history with the top-level fields in front, as an entry of their own, if they differ

@@ -43,23 +43,29 @@ func TestCompareLists(t *testing.T) {
 	}
 }
 
-// TestCompareListsOfCluster: in a cluster a later checkpoint with a higher number may cover less, unless it is of the
-// same run, or of one that began there.
-func TestCompareListsOfCluster(t *testing.T) {
+// TestCompareListsOfRuns: a later checkpoint with a higher number may cover less, unless it is of the same run, or of
+// one that began there: in a cluster, and as what was edited or purged is there again if the source is put back.
+func TestCompareListsOfRuns(t *testing.T) {
+	compareListsOfRuns(t, "-x", "-y")
+	compareListsOfRuns(t, "", "")
+}
+
+func compareListsOfRuns(t *testing.T, x, y string) {
 	mine := func(l List) bool { return l.Job != "other" }
-	source, target := logOf("b@5-x", "a@3-x"), logOf("c@9-y", "b@5-x", "a@3-x")
+	source, target := logOf("b@5"+x, "a@3"+x), logOf("c@9"+y, "b@5"+x, "a@3"+x)
 	for i := range source.History {
-		source.History[i].StartSeq, source.History[i].List.Job = "1-x", "other"
+		source.History[i].StartSeq, source.History[i].List.Job = peer.Seq("1"+x), "other"
 	}
 	copy(target.History[1:], source.History)
-	for began, want := range map[peer.Seq]peer.Seq{"2-y": "0", "1-x": "5-x", "5-x": "5-x"} {
-		target.History[0].StartSeq = began
-		if start, _ := Compare(source, target, mine); start.RecordedSeq != want {
+	for began, want := range map[string]string{"2" + y: "0", "1" + x: "5" + x, "5" + x: "5" + x} {
+		target.History[0].StartSeq = peer.Seq(began)
+		if start, _ := Compare(source, target, mine); string(start.RecordedSeq) != want {
 			t.Errorf("behind a run that began at %s it begins at %s", began, start.RecordedSeq)
 		}
 	}
-	target.History[0].StartSeq, target.SourceLastSeq, target.History[0].RecordedSeq = "2-y", "5-x", "5-x"
-	if start, _ := Compare(source, target, mine); start.RecordedSeq != "5-x" {
+	at := peer.Seq("5" + x)
+	target.History[0].StartSeq, target.SourceLastSeq, target.History[0].RecordedSeq = peer.Seq("2"+y), at, at
+	if start, _ := Compare(source, target, mine); start.RecordedSeq != at {
 		t.Errorf("behind another run that came to the same place it begins at %s", start.RecordedSeq)
 	}
 }

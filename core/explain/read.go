@@ -174,7 +174,7 @@ func (x *explaining) place() error {
 // numbers are those that the run told last.
 func (x *explaining) numbers() error {
 	stats := x.rec.Stats
-	if stats == (jobstore.Stats{}) {
+	if stats.Untold() {
 		for _, field := range []string{"checkpoint.source_seq", "pending_changes"} {
 			x.unknown(field, "no run of the job has told any numbers yet")
 		}

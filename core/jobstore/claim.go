@@ -62,12 +62,12 @@ func (h Owned) become(rec *Record, repID, baseID string) error {
 		return err
 	}
 	if rec.RepID != "" { // another replication now: its numbers begin anew
-		rec.Stats, rec.Stuck = Stats{}, 0
+		rec.Stats, rec.Stuck = rec.Stats.ofCheckpoints(), 0
 	}
 	if rec.Refused != nil && rec.Refused.Of != baseID {
 		// Reached: refused documents of another replication are forgotten
 		h.s.Keys.clearRefused(h.tx, h.jobID)
-		rec.Refused = rec.Refused.forgotten()
+		rec.Refused, rec.Stats = rec.Refused.forgotten(), Stats{}
 	}
 	rec.RepID, rec.BaseID, rec.Awaited = repID, baseID, false
 	return nil

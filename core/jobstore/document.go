@@ -310,7 +310,7 @@ func (s *Store) putTerminal(
 	}
 	if stats, ok := c.body.Get("_replication_stats"); ok {
 		_ = json.Decode(stats.Append(nil), &rec.Stats) // any program wrote it: members that do not fit are left out
-		rec.Stats.ListSaved, rec.Stats.Unsaid = [2]int64{}, false
+		rec.Stats.ListSaved = [2]int64{}
 	}
 	rec.State, rec.Created, rec.LastUpdated = state, now, now
 	marks{s.Keys, tx, jobID}.introduce(rec)
@@ -427,7 +427,6 @@ func (r *Record) docStats() []byte {
 		SourceSeq  *SeqText `json:"source_seq,omitempty"`
 		ThroughSeq *SeqText `json:"through_seq,omitempty"`
 		ListSaved  any      `json:"list_saved,omitempty"`
-		Unsaid     any      `json:"unsaid,omitempty"`
 		StartTime  string   `json:"start_time"`
 		Refused    int64    `json:"refused,omitzero"`
 	}{Stats: r.Stats, StartTime: r.Created.ISO8601(), Refused: r.RefusedTotal()})

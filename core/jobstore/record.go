@@ -116,10 +116,15 @@ type Stats struct {
 	ThroughSeq            SeqText `json:"through_seq"`
 	// SourceReadOnly reports that the source stores no checkpoints.
 	SourceReadOnly bool `json:"source_read_only,omitempty"`
-	// ListSaved and Unsaid are for the next run; see replication.Plan. Documents and users are not told.
+	// ListSaved is for the next run; see replication.Plan. Documents and users are not told.
 	ListSaved [2]int64 `json:"list_saved,omitzero" eventlog:"omitzero"`
-	Unsaid    bool     `json:"unsaid,omitempty" eventlog:"omitzero"`
 }
+
+// ofCheckpoints is what is known of the job's checkpoints, which counts as long as they do.
+func (s Stats) ofCheckpoints() Stats { return Stats{ListSaved: s.ListSaved} }
+
+// Untold reports whether no run has told any numbers.
+func (s Stats) Untold() bool { return s == s.ofCheckpoints() }
 
 // SeqText is a sequence as monitoring shows it: always a string, though servers may have any JSON for one.
 type SeqText string
@@ -141,7 +146,7 @@ func StatsOf(i replication.Info) Stats {
 		RevisionsChecked: i.MissingChecked, MissingRevisionsFound: i.MissingFound, DocsRead: i.DocsRead, DocsWritten: i.DocsWritten,
 		DocWriteFailures: i.DocWriteFailures, BulkGetDocs: i.BulkGetDocs, BulkGetAttempts: i.BulkGetAttempts,
 		CheckpointedSourceSeq: seqText(i.CheckpointedSeq), SourceSeq: seqText(i.SourceSeq), ThroughSeq: seqText(i.ThroughSeq),
-		SourceReadOnly: i.SourceReadOnly, ListSaved: i.ListSaved, Unsaid: i.Unsaid,
+		SourceReadOnly: i.SourceReadOnly, ListSaved: i.ListSaved,
 	}
 	if i.ChangesPending >= 0 {
 		s.ChangesPending = &i.ChangesPending

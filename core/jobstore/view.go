@@ -87,7 +87,7 @@ func (r *Record) View() View {
 		v.Database, v.Problem = "", r.Reason
 	case r.State == Crashing || r.State == Failed:
 		v.Problem = r.explanation()
-	case r.LastStart != 0 || r.Stats != Stats{}:
+	case r.LastStart != 0 || !r.Stats.Untold():
 		v.Stats = &r.Stats
 	}
 	return v

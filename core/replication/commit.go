@@ -61,6 +61,7 @@ type committer struct {
 	covers  int64          // rows when it began
 	synced  [2]bool        // databases that have made their writes durable, by peer.Side
 	log     checkpoint.Log // what is written to both databases
+	list    int64          // how often the list had changed as the log was made
 }
 
 func (k *committer) begin(at checkpoint.Entry, history []checkpoint.Entry) {
@@ -92,7 +93,8 @@ func (k *committer) busy() bool { return k.step != resting }
 func (k *committer) wanted() bool {
 	relies := k.relies != (checkpoint.List{})
 	older := relies && k.relies.Before(k.refused.version)
-	wrong := (relies != k.refused.unfinished || older || k.refused.unsaid) && k.sides[peer.Target].log.SessionID != ""
+	unsaid := k.refused.unsaid > k.info.ListSaved[peer.Target]
+	wrong := (relies != k.refused.unfinished || older || unsaid) && k.sides[peer.Target].log.SessionID != ""
 	return k.plan.UseCheckpoints && (k.moved || wrong)
 }
 
@@ -119,7 +121,6 @@ func (k *committer) commitWhenDue() {
 		return
 	}
 	k.writing, k.covers, k.synced = k.through, k.rows, [2]bool{}
-	k.refused.unsaid = false
 	k.writingNumber, k.lone.writing, k.lone.writingNewest = k.throughNumber, k.lone.through, peer.Mark{}
 	k.step = checkingFilter
 	k.checkFilter(k.sync)
@@ -217,6 +218,7 @@ func (k *committer) writeLogs() {
 	if k.refused.unfinished {
 		list = k.refused.version
 	}
+	k.list = k.refused.version.Changes
 	k.log = checkpoint.Log{SessionID: session, SourceLastSeq: k.writing, History: k.trail.Add(checkpoint.Entry{
 		SessionID: session, StartTime: k.plan.Created.RFC1123(), EndTime: k.now.RFC1123(),
 		StartSeq: k.start, EndSeq: k.writing, RecordedSeq: k.writing, List: list, Counters: k.info.Counters,
@@ -361,7 +363,9 @@ func (k *committer) logWritten(on peer.Side, rev string) {
 		return
 	}
 	k.step, k.relies = resting, k.log.Newest().List
-	k.info.saves(k.relies, k.refused.version, k.readOnly)
+	if k.relies != (checkpoint.List{}) || k.info.ListSaved[peer.Target] != 0 || k.refused.unsaid != 0 {
+		k.info.saves(k.list, k.readOnly)
+	}
 	invariant.Check(k.committedNumber <= k.writingNumber && k.writingNumber <= k.throughNumber, forward,
 		int(k.committedNumber), int(k.writingNumber), int(k.throughNumber))
 	k.committed = k.writing

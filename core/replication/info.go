@@ -35,11 +35,8 @@ type Info struct {
 	// SourceReadOnly reports that the source refuses to store its log: checkpoints are on the target alone.
 	SourceReadOnly bool
 	// ListSaved is how often the list of refused documents had changed at the last checkpoint that a database has, of
-	// this run or one before, by peer.Side; 0 before the first that relied on it. See Plan.ListSaved.
+	// this run or one before, by peer.Side; 0 before the first that is to say so. See Plan.ListSaved.
 	ListSaved [2]int64 `eventlog:"omitzero"`
-	// Unsaid says that something has left the list, in this run or one before, of which no checkpoint says that it was
-	// there. See Plan.Unsaid.
-	Unsaid bool `eventlog:"omitzero"`
 }
 
 // maxRefusals bounds the refused documents that an Info lists.
@@ -81,14 +78,10 @@ func (i *Info) refused(f peer.Refusal) {
 	i.Refusals = list[:min(len(list), maxRefusals)]
 }
 
-// saves notes of which state of the list the databases have a checkpoint. A source that refuses logs keeps its own.
-func (i *Info) saves(relies, version checkpoint.List, readOnly bool) {
-	switch {
-	case relies != (checkpoint.List{}):
-		i.ListSaved[peer.Target] = relies.Changes
-	case i.ListSaved[peer.Target] != 0:
-		i.ListSaved[peer.Target] = version.Changes // one that relies on the list will not be of a former state
-	}
+// saves notes of which state of the list the databases have a checkpoint. One that relies on the list will not be of a
+// former state. A source that refuses logs keeps its own.
+func (i *Info) saves(list int64, readOnly bool) {
+	i.ListSaved[peer.Target] = list
 	if !readOnly {
 		i.ListSaved[peer.Source] = i.ListSaved[peer.Target]
 	}

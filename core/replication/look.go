@@ -100,10 +100,11 @@ func (w *watcher) sawLog(op peer.GetLocal, reply peer.Reply, then func()) {
 		// Reached: the run before has written a checkpoint since this one began
 		s.log = log
 		w.commits.trail = checkpoint.NewTrail(log.History)
-		// The next run would begin where that one was. And the target's log says which one the source has, or counts
-		// for nothing without one of ours there.
+		// The next run would begin where that one was, or take the database for put back. And the target's log says
+		// which one the source has, or counts for nothing without one of ours there.
+		saved := checkpoint.List{Job: w.plan.List.Job, Changes: w.info.ListSaved[op.Side]}
 		w.commits.moved = w.commits.moved || log.SourceLastSeq.Before(w.commits.committed) ||
-			op.Side == peer.Source && w.commits.lone.counts
+			log.Newest().List.Before(saved) || op.Side == peer.Source && w.commits.lone.counts
 		same = true
 	}
 	if !doc.Found || err != nil || !same {

@@ -1,9 +1,11 @@
 package replication
 
 import (
+	"slices"
 	"time"
 
 	"couchrelay/core/peer"
+	"couchrelay/core/spec"
 )
 
 // After fewVain passes in a row that took nothing off the list, the time before the next one doubles with each, up to
@@ -34,13 +36,18 @@ func (u *followUps) ended() {
 	}
 }
 
+// outlives reports whether a listed revision is to be tried by a job that is made anew, too. The target, or a proxy
+// before it, rarely takes later what it has refused, and CouchDB leaves that out at once: under skip it is not worth
+// reading all again.
+func (f *refusals) outlives(failed, refused bool) bool {
+	return f.again(failed) && (f.plan.OnRefusal == spec.RetryRefused || !refused)
+}
+
 // leaves has a revision of the page leave the list.
 func (f *refusals) leaves(id, rev string) {
-	for _, d := range f.page.Docs {
-		if d.ID == id && d.Rev == rev && !f.outlives(d.Failed, d.Refused) {
-			f.info.Unsaid, f.unsaid = true, true
-		}
-	}
+	unsaid := slices.ContainsFunc(f.page.Docs, func(d Listed) bool {
+		return d.ID == id && d.Rev == rev && (d.Unsaid || !f.outlives(d.Failed, d.Refused))
+	})
 	f.removed = true
-	f.over = append(f.over, Finding{Refusal: peer.Refusal{ID: id, Rev: rev}, Over: true})
+	f.over = append(f.over, Finding{Refusal: peer.Refusal{ID: id, Rev: rev}, Over: true, Unsaid: unsaid})
 }

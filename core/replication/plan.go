@@ -41,17 +41,20 @@ type Plan struct {
 	// ListSaved is what the job's last run told (see Info): a database whose newest checkpoint relies on the list as it
 	// was before that was put back to a backup.
 	ListSaved [2]int64
-	// Unsaid is what the job's last run told (see Info): a target that is put back to a backup may lack a document that
-	// was left out for good when the checkpoint was written, and has come since.
-	Unsaid bool
+	// Unsaid is the state of the list as a document had left it last that was left out for good before, so that there
+	// may be a checkpoint which does not say so; 0 if there was none. A target that is put back to a backup may lack it.
+	Unsaid int64
 	// Crashes is how many runs of the job crashed in a row before this one, or without getting further (see lenient).
 	Crashes int
 }
 
 // hasList reports whether the job had its list already when it was the replication with these ids. Another list goes as
 // the job becomes this replication.
-func (p *Plan) hasList(ids IDs) bool {
-	return p.Listed > 0 && (p.ResumedID == "" || strings.HasPrefix(p.ResumedID, ids.Bases[0]))
+func (p *Plan) hasList(ids IDs) bool { return p.Listed > 0 && p.resumes(ids) }
+
+// resumes reports whether the job was the replication with these ids before, if it was one.
+func (p *Plan) resumes(ids IDs) bool {
+	return p.ResumedID == "" || strings.HasPrefix(p.ResumedID, ids.Bases[0])
 }
 
 // IDs is the ids of a replication.
@@ -136,7 +139,7 @@ type Terms struct {
 	Listed           int64
 	List             checkpoint.List
 	ListSaved        [2]int64
-	Unsaid           bool
+	Unsaid           int64
 	Crashes          int
 	StallTimeout     time.Duration
 	MissingPause     time.Duration
@@ -168,7 +171,7 @@ func NewPlan(rep *spec.Replication, t Terms) Plan {
 		o.CheckpointInterval = min(o.CheckpointInterval, throttledCheckpoint)
 	}
 	if t.Reset {
-		t.Resumed, t.ListSaved, t.Unsaid = checkpoint.Counters{}, [2]int64{}, false
+		t.Resumed, t.ListSaved, t.Unsaid = checkpoint.Counters{}, [2]int64{}, 0
 	}
 	return Plan{
 		Options: o, Created: t.Created, Resumed: t.Resumed, ResumedID: t.ResumedID,

@@ -45,6 +45,9 @@ type Finding struct {
 	Refused bool `eventlog:"omitzero"`
 	// Demand is that of the last RefusedPage before the run began this attempt; 0 if the list was empty.
 	Demand instant.Time `eventlog:"omitzero"`
+	// Unsaid says that there may be a checkpoint that covers the revision, and does not say that it is in the list: it
+	// is, or was, left out for good.
+	Unsaid bool `eventlog:"omitzero"`
 }
 
 // Listed is a revision in the list of refused documents.
@@ -55,6 +58,7 @@ type Listed struct {
 	Asked    bool          // an operator has asked since to try it at once
 	Failed   bool          // it could not be copied, and is tried again under on_refusal skip, too
 	Refused  bool          `eventlog:"omitzero"` // as in Finding
+	Unsaid   bool          `eventlog:"omitzero"` // so was one of its findings
 }
 
 // refusedPause is the time between an attempt to bring a refused revision over and the next one.
@@ -106,8 +110,8 @@ type standing struct {
 	// Checkpoints have it as unfinished (see checkpoint.Log), as the last pass left it, and before the first one as the
 	// last checkpoint did.
 	keeps, unfinished bool
-	unsaid            bool            // something has left the list since the last checkpoint, see Info.Unsaid
 	version           checkpoint.List // of the list in the store
+	unsaid            int64           // its Changes as something had left it, as in Plan.Unsaid
 	gone              instant.Time    // when the run learned first that the source lacks what stays listed; 0 before
 	// demand is that of the last RefusedPage. The run begins no batch until it is informed, that is, until it knows
 	// the demand: each revision is listed with the demand from before its attempt.
@@ -126,7 +130,7 @@ type filed struct {
 
 func (f *refusals) begin() {
 	f.docs, f.next, f.rng = map[uint64]bool{}, instant.Never, prng.Fork(f.plan.Seed, "refused")
-	f.version = f.plan.List
+	f.version, f.unsaid = f.plan.List, f.plan.Unsaid
 	f.listed, f.informed = f.plan.Listed, f.plan.Listed == 0
 	if f.plan.Listed > 0 {
 		f.next, f.unfinished = f.now, f.commits.relies != (checkpoint.List{})
@@ -149,6 +153,7 @@ func (f *refusals) list(b *batch, v Finding) {
 		return
 	}
 	v.Error, v.Reason, v.Demand = clip(v.Error), clip(v.Reason), b.demand
+	v.Unsaid = !f.outlives(v.Failed, v.Refused)
 	b.unstored++
 	if !b.retries {
 		if f.hasRoom(v.ID, v.Rev) {
@@ -170,13 +175,6 @@ func (f *refusals) list(b *batch, v Finding) {
 // skip, too, it is not left out for good.
 func (f *refusals) again(failed bool) bool {
 	return f.plan.OnRefusal == spec.RetryRefused || failed && f.plan.OnRefusal != spec.FailRefused
-}
-
-// outlives reports whether a listed revision is to be tried by a job that is made anew, too. The target, or a proxy
-// before it, rarely takes later what it has refused, and CouchDB leaves that out at once: under skip it is not worth
-// reading all again.
-func (f *refusals) outlives(failed, refused bool) bool {
-	return f.again(failed) && (f.plan.OnRefusal == spec.RetryRefused || !refused)
 }
 
 // hasRoom reports whether the list has a place for more revisions of a document, which would else only be counted.
@@ -252,6 +250,9 @@ func (f *refusals) onStored() {
 	for _, w := range f.storing {
 		if w.batch != nil {
 			w.batch.unstored--
+		}
+		if w.Over && w.Unsaid {
+			f.unsaid = f.version.Changes
 		}
 		if !w.Over && w.Demand != f.demand {
 			// Reached: what was refused before an operator's demand is listed after the pass for that

@@ -59,8 +59,12 @@ func (o *opener) writeEmpty(on peer.Side, then func()) {
 	})
 }
 
-// restart copies from the beginning, once the checkpoints are discarded.
+// restart copies from the beginning, once the checkpoints are discarded. A source that keeps its log is not put back
+// once more by that: else each run would begin anew.
 func (o *opener) restart() {
+	if o.declined[peer.Source] != nil {
+		o.info.ListSaved[peer.Source] = o.sides[peer.Source].log.Says(o.plan.List.Job).Changes
+	}
 	o.copyFrom(checkpoint.Entry{RecordedSeq: cmp.Or(o.plan.SinceSeq, peer.Zero)}, nil)
 }
 

@@ -91,7 +91,7 @@ func New(plan Plan) *Run {
 	r.refused.Run, r.stalls.Run, r.turn.Run, r.work.window.Run, r.work.packing.Run = r, r, r, r, r
 	r.work.packing.gap = firstGap
 	r.feed.pending, r.work.docSize, r.commits.rng = -1, firstDocSize, prng.New(plan.Seed)
-	r.info.Counters, r.info.ListSaved, r.info.Unsaid = plan.Resumed, plan.ListSaved, plan.Unsaid
+	r.info.Counters, r.info.ListSaved = plan.Resumed, plan.ListSaved
 	return r
 }
 

@@ -196,3 +196,21 @@ func TestPutBackToLeftOut(t *testing.T) {
 		t.Errorf("the run after that begins at %s", from)
 	}
 }
+
+// TestSourcePutBackStoresNoLogs: a source is put back, and stores no logs from then on. It keeps that of the backup,
+// and all is copied anew once.
+func TestSourcePutBackStoresNoLogs(t *testing.T) {
+	s := newShared(t)
+	s.bad["doc7"] = true
+	s.runs("a")
+	backup := s.dbs[peer.Source].backup()
+	s.dbs[peer.Source].write("doc7", "2-b", "1-a")
+	s.runs("a")
+	s.dbs[peer.Source] = backup
+	s.refuseLogs(403)
+	for n, want := range []string{"0", `"40-opaque"`, `"40-opaque"`} {
+		if from := s.runs("a"); from != want {
+			t.Errorf("run %d begins at %s, want %s", n, from, want)
+		}
+	}
+}

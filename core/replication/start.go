@@ -64,12 +64,15 @@ func (r *Run) filterTrouble(f *peer.Failure) Trouble {
 }
 
 // claim asks for the right to run under the id. Totals of another id, as before a change of the filter
-// function, are not this replication's.
+// function, are not this replication's, nor are the checkpoints that the job had.
 func (o *opener) claim() {
 	o.ids = o.plan.IDs(o.filter.Code)
 	id := o.ids.Bases[0] + o.ids.Extension
 	if was := o.plan.ResumedID; was != "" && was != id {
 		o.info.Counters = checkpoint.Counters{}
+	}
+	if !o.plan.resumes(o.ids) {
+		o.info.ListSaved, o.plan.ListSaved, o.plan.Unsaid = [2]int64{}, [2]int64{}, 0
 	}
 	o.emit(Identify{ID: id, Base: o.ids.Bases[0]})
 }
@@ -313,7 +316,7 @@ func (o *opener) lacksList() (lacks bool) {
 	look(target.Says(o.plan.List.Job))
 	checkpoint.Compare(source, target, look)
 	putBack := o.readOnlySource() == nil && source.IsNewer(target)
-	return lacks || putBack && o.plan.Unsaid && o.plan.UseCheckpoints
+	return lacks || putBack && o.plan.Unsaid != 0 && o.plan.UseCheckpoints
 }
 
 // counts reports whether the run may go on from checkpoints that rely on a list: it has that, or they rely on none. A

@@ -141,9 +141,8 @@ func (w *world) step(ev Event) {
 			w.asks = append(w.asks, e)
 		case Progress:
 			w.told, w.saved = append(w.told, report{w.now, e.Info}), e.Info.ListSaved
-			w.unsaid = e.Info.Unsaid
 		case End:
-			w.end, w.saved, w.unsaid = &e, e.Info.ListSaved, e.Info.Unsaid
+			w.end, w.saved = &e, e.Info.ListSaved
 			w.checkCompleted()
 			if len(w.flying) > 0 {
 				w.t.Errorf("ended with %v under way", w.flying)

@@ -329,7 +329,6 @@ func (r *report) numbers(created int64) map[string]any {
 	delete(all, "source_seq")
 	delete(all, "through_seq")
 	delete(all, "list_saved")
-	delete(all, "unsaid")
 	all["start_time"] = iso(instant.Time(created))
 	if n := r.Refused.Listed + r.Refused.Beyond; n > 0 {
 		all["refused"] = json.Number(fmt.Sprint(n))

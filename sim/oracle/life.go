@@ -70,7 +70,7 @@ func (l *lives) moved(j jobChange) {
 	a, b := j.after.record, j.before.record
 	l.checkNumbers(j)
 	edited := a.State.Terminal() && a.RepID == "" // the job that is over tells what it did before its document changed
-	if !j.anew && a.RepID != b.RepID && b.RepID != "" && !edited && a.Stats != (jobstore.Stats{}) {
+	if !j.anew && a.RepID != b.RepID && b.RepID != "" && !edited && !untold(a.Stats) {
 		l.Fail("S16c", "job %s is replication %s now, and tells the numbers of %s", j.id, a.RepID, b.RepID)
 	}
 	if a.State != jobstore.Failed && a.ErrorCount == 0 && (a.Error != "" || a.Throttled) {

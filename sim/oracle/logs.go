@@ -206,7 +206,7 @@ func (l logs) common(source, target *peers.DB, base string, of reader) (e entry,
 	known := l.trusted(target, base)
 	for _, e := range l.trusted(source, base) {
 		for _, o := range known[:slices.Index(known, e)+1] {
-			if l.counts(source, target, base, o, of) && l.covers(source, target, base, o, e) {
+			if l.counts(source, target, base, o, of) && l.covers(target, base, o, e) {
 				return e, passed
 			}
 			passed = append(passed, o)
@@ -215,12 +215,13 @@ func (l logs) common(source, target *peers.DB, base string, of reader) (e entry,
 	return entry{}, passed
 }
 
-// covers reports whether a checkpoint of the target covers what an older one does. Where sequences are no numbers, the
-// one in front does not tell of two runs, unless the one began at the end of the other.
-func (l logs) covers(source, target *peers.DB, base string, newer, older entry) bool {
+// covers reports whether a checkpoint of the target covers what an older one does. Numbers do not tell of two runs,
+// unless the one began at the end of the other: they may be of a cluster, or the other one has met what has moved
+// since.
+func (l logs) covers(target *peers.DB, base string, newer, older entry) bool {
 	began := l.read(target.Log(base)).began
 	by := began[newer.session]
-	follows := source.Server.Numeric || by == began[older.session] || by.seq == older.seq
+	follows := by == began[older.session] || by.seq == older.seq
 	return newer.seq == older.seq || follows && !peer.Seq(newer.seq).Before(peer.Seq(older.seq))
 }
 
@@ -248,8 +249,8 @@ func (k *known) readerOf(jobID string, rep *spec.Replication, base string) reade
 func readerOf(w jobstore.Work, rep *spec.Replication, base string) reader {
 	list, of := list(w.List()), w.Record.Refused
 	has := of != nil && of.Listed > 0 && of.Of == base && rep.UseCheckpoints
-	stats := w.Record.Stats
-	return reader{list, has, stats.ListSaved, stats.Unsaid && rep.UseCheckpoints}
+	unsaid := of != nil && of.Unsaid != 0 && of.Of == base && rep.UseCheckpoints
+	return reader{list, has, w.Record.Stats.ListSaved, unsaid}
 }
 
 // counts reports whether a job may begin at a checkpoint of the target: what that covers is there, or in the job's
@@ -321,6 +322,15 @@ func (l logs) lacksList(source, target *peers.DB, base string, of reader) bool {
 // listOf is the base id of the replication whose list the run's job had when it began; empty if nothing was listed.
 func (r *run) listOf() string {
 	if list := r.Record().Refused; list != nil && list.Listed > 0 {
+		return list.Of
+	}
+	return ""
+}
+
+// unsaidOf is the base id of the replication of which no checkpoint may say what has left the list; empty if there was
+// nothing of that kind.
+func (r *run) unsaidOf() string {
+	if list := r.Record().Refused; list != nil && list.Unsaid != 0 {
 		return list.Of
 	}
 	return ""

@@ -283,9 +283,9 @@ func TestRelies(t *testing.T) {
 			c.asks(peer.ReadChanges{Since: "5", Limit: 10})
 		}
 	}
-	newer := func(unsaid bool) func(*talk) {
+	newer := func(unsaid string) func(*talk) {
 		return func(c *talk) {
-			c.r.Unsaid = unsaid
+			c.r.UnsaidOf = unsaid
 			c.opened()
 			c.finds(peer.Source, `{"session_id":"newer","source_last_seq":4,"history":[{"session_id":"newer",`+
 				`"recorded_seq":4},{"session_id":"none","recorded_seq":3}]}`)
@@ -305,8 +305,8 @@ func TestRelies(t *testing.T) {
 		{"a list as it was saved", spec.Replication{}, saved(7, 7), legal},
 		{"a list of before the source saved it", spec.Replication{}, saved(8, 7), Beginning},
 		{"a list of before the target saved it", spec.Replication{}, saved(7, 8), Beginning},
-		{"of a source that has a newer log", spec.Replication{}, newer(false), legal},
-		{"what has left no list of such a source", spec.Replication{}, newer(true), Beginning},
+		{"of a source that has a newer log", spec.Replication{}, newer("former"), legal},
+		{"what has left no list of such a source", spec.Replication{}, newer("base"), Beginning},
 		{"no list", spec.Replication{}, begins("", 7, both, "5"), Beginning},
 		{"without checkpoints", spec.Replication{}, func(c *talk) {
 			c.r.UseCheckpoints = false

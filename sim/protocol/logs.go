@@ -193,12 +193,11 @@ func (r opener) common() (e entry, passed []entry) {
 	return entry{}, passed
 }
 
-// covers reports whether a checkpoint of the target covers what an older one does. In a cluster the number in front of
-// a sequence does not tell of two runs, unless the newer one began at the older.
+// covers reports whether a checkpoint of the target covers what an older one does. The number in front of a sequence
+// does not tell of two runs, unless the newer one began at the older.
 func (r opener) covers(newer, older entry) bool {
 	log := r.start.sides[peer.Target].log
-	_, numbers := older.seq.Number()
 	by := log.began[newer.session]
-	follows := numbers || by == log.began[older.session] || by.seq == older.seq
+	follows := by == log.began[older.session] || by.seq == older.seq
 	return newer.seq == older.seq || follows && !newer.seq.Before(older.seq)
 }

@@ -19,7 +19,7 @@ func (r opener) lacksList() bool {
 			break
 		}
 	}
-	r.start.anew = r.start.anew || r.Unsaid && !target.foreign() && r.hasNewer()
+	r.start.anew = r.start.anew || r.UnsaidOf == r.base && !target.foreign() && r.hasNewer()
 	for _, e := range looked {
 		own := target.log.lists[e.session].Job == r.List.Job
 		r.start.anew = r.start.anew || own && !r.may(e.session)

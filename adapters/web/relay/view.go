@@ -169,8 +169,7 @@ type stats struct {
 	ThroughSeq            jobstore.SeqText `json:"through_seq,omitempty"`     // as in CouchDB there is none at first
 	SourceReadOnly        bool             `json:"source_read_only,omitzero"` // CouchDB has no such member
 
-	ListSaved [2]int64 `json:"-"` // these are for couchrelay's next run
-	Unsaid    bool     `json:"-"`
+	ListSaved [2]int64 `json:"-"` // it is for couchrelay's next run
 }
 
 // statsOf shows numbers. Clients use a sequence as "since", so none is empty.
@@ -186,7 +185,7 @@ func infoOf(v jobstore.View) any {
 		return struct {
 			Error string `json:"error"`
 		}{v.Problem}
-	case v.Stats == nil || *v.Stats == jobstore.Stats{}:
+	case v.Stats == nil || v.Stats.Untold():
 		return nil
 	}
 	return statsOf(*v.Stats)

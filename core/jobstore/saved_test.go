@@ -1,0 +1,90 @@
+package jobstore
+
+import (
+	"testing"
+	"time"
+
+	"couchrelay/core/kv"
+	"couchrelay/core/replication"
+)
+
+// TestSavedStays: what is known of a job's checkpoints, and of its list, stays as long as they count for it: also if
+// its document is edited, or it is retried once it is over.
+func TestSavedStays(t *testing.T) {
+	saved := Stats{DocsRead: 7, ListSaved: [2]int64{5, 6}}
+	for name, c := range map[string]struct {
+		anew  func(b *bench, id string)
+		stays bool
+	}{
+		"an edit": {func(b *bench, _ string) {
+			b.put("r", `{"source":"http://s/a","target":"http://t/a","on_refusal":"retry"}`, admin)
+		}, true},
+		"another target": {func(b *bench, _ string) {
+			b.put("r", `{"source":"http://s/a","target":"http://t/b"}`, admin)
+		}, false},
+		"a retry": {func(b *bench, id string) {
+			w := b.accept()
+			end := replication.End{Info: replication.Info{ListSaved: saved.ListSaved}}
+			b.end(w, func(h Owned) error { return h.Complete(end, Turn{Place: w.Place}) })
+			b.now = b.now.Add(time.Second)
+			b.retry(id)
+		}, true},
+	} {
+		b := newBench(t)
+		b.put("r", `{"source":"http://s/a","target":"http://t/a"}`, admin)
+		w := b.accept()
+		over := refusalOf("a", true)
+		over.Unsaid = true
+		b.list(w, 1, refusalOf("a", false), refusalOf("b", false))
+		b.list(w, 2, over)
+		unsaid := b.record(w.JobID).Refused.Changes
+		b.list(w, 3, refusalOf("b", false))
+		b.end(w, func(h Owned) error { return h.Requeue(&saved, Turn{Place: w.Place}) })
+		c.anew(b, w.JobID)
+		rec := b.record(w.JobID)
+		if rec.State != Pending || rec.Stats.DocsRead != 0 || !rec.Stats.Untold() || rec.View().Stats != nil {
+			t.Errorf("%s: the job is %s with %+v", name, rec.State, rec.Stats)
+		}
+		want, list := saved.ListSaved, unsaid
+		if !c.stays {
+			want, list = [2]int64{}, 0
+		}
+		if rec.Stats.ListSaved != want || rec.Unsaid() != list {
+			t.Errorf("%s: %v, and unsaid is %d, want %v and %d", name, rec.Stats.ListSaved, rec.Unsaid(), want, list)
+		}
+	}
+}
+
+// TestSavedOfFilter: a filter function that has changed makes another replication, of whose checkpoints nothing is
+// known. An option that is in its id alone does not.
+func TestSavedOfFilter(t *testing.T) {
+	b := newBench(t)
+	b.put("r", `{"source":"http://s/a","target":"http://t/a","filter":"d/f"}`, admin)
+	w := b.accept()
+	for _, step := range []struct {
+		repID, base string
+		want        int64
+	}{{"one", "one", 0}, {"one+continuous", "one", 6}, {"two", "two", 0}} {
+		b.do1(func(tx kv.Tx) error { return b.s.Owned(tx, w.JobID, w.Lock, b.now).Claim(step.repID, step.base) })
+		if got := b.record(w.JobID).Stats.ListSaved[1]; got != step.want {
+			t.Errorf("under %s it is %d", step.repID, got)
+		}
+		b.list(w, 1, refusalOf("a", false))
+		b.end(w, func(h Owned) error { return h.Progress(Stats{ListSaved: [2]int64{1: 6}}) })
+	}
+}
+
+// TestLeftOutForGood: a row tells that a checkpoint may not say that it is there, whatever became of it since.
+func TestLeftOutForGood(t *testing.T) {
+	b := newBench(t)
+	b.put("r", `{"source":"http://s/a","target":"http://t/a"}`, admin)
+	w := b.accept()
+	f := refusalOf("a", false)
+	for n, unsaid := range []bool{false, true, false} {
+		f.Unsaid = unsaid
+		b.list(w, n, f)
+		if got := b.page(w)[0].Unsaid; got != (n > 0) {
+			t.Errorf("after attempt %d it tells %t", n, got)
+		}
+	}
+}

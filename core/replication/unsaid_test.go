@@ -1,0 +1,110 @@
+package replication
+
+import (
+	"testing"
+	"time"
+
+	"couchrelay/core/checkpoint"
+	"couchrelay/core/peer"
+	"couchrelay/core/spec"
+)
+
+// wantComes has the target be put back to a backup, which lacks a document that was left out for good and has come
+// since, after the source has got another one. All is copied anew, once.
+func (s *shared) wantComes(backup *database, id string) {
+	s.t.Helper()
+	s.dbs[peer.Source].write("new", "1-a")
+	s.runs("a")
+	s.dbs[peer.Target] = backup
+	for _, want := range []string{"0", `"41-opaque"`} {
+		if from := s.runs("a"); from != want {
+			s.t.Errorf("a run begins at %s, want %s", from, want)
+		}
+	}
+	if !backup.has(id, "1-a") {
+		s.t.Errorf("%s is neither on the target nor in the list", id)
+	}
+}
+
+// leftOut has job a leave out documents for good. It returns a backup of the target.
+func (s *shared) leftOut(ids ...string) *database {
+	s.plan.OnRefusal = spec.SkipRefused
+	for _, id := range ids {
+		s.bad[id] = true
+	}
+	s.runs("a")
+	return s.dbs[peer.Target].backup()
+}
+
+// TestKilledAfterLeftOutCame: the document comes by order, and the run is killed before it has written a checkpoint.
+// The next one writes that, though it has nothing else to write it for; those after it do not.
+func TestKilledAfterLeftOutCame(t *testing.T) {
+	s := newShared(t)
+	backup := s.leftOut("doc7", "doc9")
+	delete(s.bad, "doc7")
+	s.as("a")
+	s.demand = 5
+	s.begin()
+	for s.lists("doc7", "1-a") {
+		s.proceed(first)
+	}
+	s.demand = 0
+	for _, want := range []int{1, 0, 0} {
+		if s.runs("a"); s.count("put target") != want {
+			t.Errorf("a run writes %d logs, want %d", s.count("put target"), want)
+		}
+	}
+	s.wantComes(backup, "doc7")
+}
+
+// TestLeftOutIsTriedAgain: the document is listed under skip, and comes under retry, at once or after a checkpoint that
+// relies on the list.
+func TestLeftOutIsTriedAgain(t *testing.T) {
+	for _, later := range []bool{false, true} {
+		s := newShared(t)
+		backup := s.leftOut("doc7")
+		s.plan.OnRefusal = spec.RetryRefused
+		if later {
+			s.runs("a")
+		}
+		delete(s.bad, "doc7")
+		s.runs("a")
+		s.wantComes(backup, "doc7")
+	}
+}
+
+// TestChangedReplicationSavesAnew: a job becomes another replication, and knows nothing of that one's checkpoints.
+func TestChangedReplicationSavesAnew(t *testing.T) {
+	w := newWorld(t)
+	w.fill(1)
+	w.changes, w.saved, w.unsaid, w.plan.ResumedID = 9, [2]int64{9, 9}, 9, "former"
+	w.begin()
+	if end := w.wantEnd(Completed, ""); end.Info.ListSaved != [2]int64{} {
+		t.Errorf("it tells %v", end.Info.ListSaved)
+	}
+}
+
+// TestLateLogOfOldRun: a run of before the present one writes its last checkpoint late, which relies on the list as it
+// was. The present run writes its own over it, or the next one would take the databases for put back, and copy all
+// anew.
+func TestLateLogOfOldRun(t *testing.T) {
+	s := newShared(t)
+	s.bad["doc7"] = true
+	s.runs("a")
+	s.plan.Continuous = true
+	s.begin()
+	s.until(20 * time.Hour)
+	for side, d := range s.dbs {
+		log := s.logOn(peer.Side(side))
+		late := log.Newest()
+		late.SessionID, late.List.Changes = "late", late.List.Changes-1
+		log.SessionID, log.History = "late", append([]checkpoint.Entry{late}, log.History...)
+		for id, doc := range d.local {
+			d.local[id] = localDoc{rev: doc.rev + 1, body: log.Encode(false)}
+		}
+	}
+	s.until(time.Hour / 2)
+	if from := s.runs("a"); from != `"40-opaque"` {
+		t.Errorf("the next run begins at %s", from)
+	}
+}
