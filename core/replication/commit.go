@@ -55,8 +55,11 @@ type committer struct {
 	lone                                          lone // what stands in for the log of a source that stores none
 	// relies is the list that the last checkpoint of this run relies on, or the one at which it began.
 	relies checkpoint.List
+	draft
+}
 
-	// The checkpoint that is being written; without meaning while resting.
+// draft is the checkpoint that is being written; without meaning while resting.
+type draft struct {
 	writing peer.Seq       // what it covers: through when it began
 	covers  int64          // rows when it began
 	synced  [2]bool        // databases that have made their writes durable, by peer.Side

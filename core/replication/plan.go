@@ -41,8 +41,9 @@ type Plan struct {
 	// ListSaved is what the job's last run told (see Info): a database whose newest checkpoint relies on the list as it
 	// was before that was put back to a backup.
 	ListSaved [2]int64
-	// Unsaid is the state of the list as a document had left it last that was left out for good before, so that there
-	// may be a checkpoint which does not say so; 0 if there was none. A target that is put back to a backup may lack it.
+	// Unsaid is the state of the list as a document had left it last that was left out for good before, so that
+	// there may be a checkpoint which does not say so; 0 if there was none. A target that is put back to a backup may
+	// lack it.
 	Unsaid int64
 	// Crashes is how many runs of the job crashed in a row before this one, or without getting further (see lenient).
 	Crashes int
