@@ -73,6 +73,16 @@ func compareRevs(a, b peerRev) int {
 	return cmp.Or(strings.Compare(a.id, b.id), strings.Compare(a.rev, b.rev))
 }
 
+// checkPage demands that a run tells what it knows of the list before it asks for the first page of that. A one-shot
+// would take what has left the list just now for what stays, and end with a checkpoint that relies on it.
+func (w *world) checkPage(effects []Effect) {
+	tells := slices.IndexFunc(effects, func(e Effect) bool { _, is := e.(Refused); return is })
+	reads := slices.IndexFunc(effects, func(e Effect) bool { q, is := e.(ReadRefused); return is && q.ID == "" })
+	if reads >= 0 && reads < tells {
+		w.t.Errorf("a page is read before the store has been told %v", effects[tells])
+	}
+}
+
 // checkListed demands that the run takes the list for no shorter than it is once the store has all that the run tells
 // it: with room for more the run would list more than it may.
 func (w *world) checkListed() {

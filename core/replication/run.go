@@ -164,8 +164,8 @@ func (r *Run) advance() {
 	r.retryDue()
 	if r.phase == copying && !r.stopping {
 		r.work.startBatches()
+		r.refused.store() // before a page is read, which would have what leaves the list just now
 		r.refused.passWhenDue()
-		r.refused.store()
 		r.feed.readMore()
 	}
 	if r.phase == copying {

@@ -116,6 +116,7 @@ func (w *world) step(ev Event) {
 	}
 	effects := w.run.Step(w.now, ev)
 	w.checkListed()
+	w.checkPage(effects)
 	for _, e := range effects {
 		switch e := e.(type) {
 		case Identify:
