@@ -74,7 +74,7 @@ func mostTrips(q node.Request) (most, each int) {
 	case node.StandBy:
 		return 8, 3
 	case node.Survey:
-		return 10, 0
+		return 12, 0
 	case node.Complete, node.Fail:
 		return 12, 4
 	case node.Sweep:
