@@ -56,7 +56,7 @@ func mostTrips(q node.Request) (most, each int) {
 	case node.Beat, node.EndRound, node.ListLeases, node.StoreRefused:
 		return 2, 0
 	case node.Retire:
-		return 2 + passing*len(q.Without), 0
+		return 4 + passing*len(q.Without), 0
 	case node.ReadRefused, node.Resume:
 		return 3, 0
 	case node.Claim:
