@@ -245,8 +245,8 @@ func (out *outward) trouble(err, reason string) {
 
 // read makes edits of documents that are as the mirror knows them, but for the state, or as they were just before: what
 // came then may have gone with a backup, and if a node that lags behind has answered, the edit is a conflict. The feed
-// brings the others, and also a later revision that has no state where none is to be written: a user may have written
-// it after the job ended, to run it again.
+// brings the others, and also a later revision that has no state: a user may have written it after the job ended, to
+// run it again.
 func (out *outward) read(got peer.DocsRead) {
 	if len(got.Docs) == 0 || len(got.Docs) > len(out.states) {
 		out.trouble("malformed_response", "the server answered about other documents than it was asked for")
@@ -271,8 +271,8 @@ func (out *outward) read(got peer.DocsRead) {
 			out.skip(s.ID, d.Rev)
 		case err != nil:
 			out.trouble("malformed_response", fmt.Sprintf("document %q cannot be read: %v", s.ID, err))
-		case state == noState && state == s.Digest && d.Rev != s.Rev && !slices.Contains(s.Over, d.Rev):
-			// Reached: a document was written without state, where it has none
+		case state == noState && d.Rev != s.Rev && !slices.Contains(s.Over, d.Rev):
+			// Reached: a document was written without state
 			out.skip(s.ID, d.Rev)
 		case state == s.Digest:
 			out.written = append(out.written, Written{s.ID, s.Rev, s.Rev, d.Rev, s.Digest})

@@ -83,6 +83,24 @@ func outcomeOf(t *testing.T, wanted, rev, text, state string) string {
 	return ""
 }
 
+// TestStateTakenAway: a later revision without a state is a user's, who wants the job to run again, also if an earlier
+// write, which may have arrived, has removed the state. The feed tells.
+func TestStateTakenAway(t *testing.T) {
+	for rev, edits := range map[string]int{"2-a": 1, "1-b": 1, "3-c": 0} {
+		r := &run{w: New(Config{Worker: "w"})}
+		r.in.run, r.out.run = r, r
+		body, digest, due, _ := split(stated(`{"source":"http://a/x"}`, "failed"))
+		r.out.states = []State{{
+			ID: "d", Rev: "2-a", Over: []string{"1-b"}, Body: digest, Was: []string{noState},
+			Members: stateMembers(body), Digest: due,
+		}}
+		r.out.read(peer.DocsRead{Docs: []peer.DocRead{{ID: "d", Rev: rev, Body: []byte(`{"source":"http://a/x"}`)}}})
+		if len(r.out.edits) != edits || r.out.skipped != (edits == 0) {
+			t.Errorf("over %s: %d edits, skipped %v", rev, len(r.out.edits), r.out.skipped)
+		}
+	}
+}
+
 // TestSeen: what changed is prepared once, and how far the mirror was looked at is noted with that.
 func TestSeen(t *testing.T) {
 	r := &run{w: New(Config{Worker: "w"}), Held: Held{ID: "m"}}
