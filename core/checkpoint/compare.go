@@ -89,8 +89,8 @@ func keep(l Log, rest []Entry) []Entry {
 	return rest[max(0, len(rest)-len(l.History)):]
 }
 
-// Says is the list that the newest checkpoint relies on of those that rely on a job's list, or on none. It is zero if
-// that relies on none, or there is no such checkpoint.
+// Says returns what the log says last of a job's list. Checkpoints that rely on lists of other jobs say nothing of it;
+// of all others the newest counts. The list is zero if that one relies on none, or if there is none.
 func (l Log) Says(job string) List {
 	for _, e := range l.Entries() {
 		if e.List.Job == job || e.List == (List{}) {

@@ -273,10 +273,11 @@ func placed(tree *revtree.Tree) (winner revtree.LeafRev, row []byte) {
 	return winner, append([]byte{flags}, winner.String()...)
 }
 
-// lost is what is said of a document whose entry is lost or cannot be read, unless a row of the feed tells its place.
+// lost is a finding about a document whose entry is missing or cannot be read. It is dropped if a row of the feed tells
+// the document's place.
 type lost struct {
-	entry []byte // its key
-	what  string
+	entry []byte // the key of the entry
+	what  string // for people
 }
 
 func (r *checkedRow) record() {

@@ -48,7 +48,7 @@ type Job struct {
 	// Last is the newest change that was announced or read, also behind Since; empty if there is none. A followed
 	// database that does not know its revision any more was put back to an earlier state.
 	Last peer.Mark `json:",omitzero"`
-	// Before is a place from which the feed brings Last; empty for its begin.
+	// Before is a place in the feed from which the feed brings Last; empty for the beginning of the feed.
 	Before peer.Seq `json:",omitempty"`
 	// Goal is where the followed database was when a feed began that has not been read to its end; empty once it has. A
 	// database that is behind that was put back to an earlier state, from which changes up to Since may be missing.

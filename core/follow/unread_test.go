@@ -109,21 +109,28 @@ func TestUnreadDocsOfAnother(t *testing.T) {
 	w.expect("d4", jobstore.Pending, "")
 }
 
+// completeBut has the jobs of n documents complete. All documents but one get their states.
+func (w *world) completeBut(n int, but string) {
+	w.t.Helper()
+	for i := range n {
+		w.complete(fmt.Sprint("d", i))
+	}
+	w.settle(time.Minute)
+	for i := range n {
+		state := "completed"
+		if fmt.Sprint("d", i) == but {
+			state = ""
+		}
+		w.expect(fmt.Sprint("d", i), jobstore.Completed, state)
+	}
+}
+
 // TestUnreadStates: a document that cannot be read keeps the states of no others out of theirs, and gets its own later.
 func TestUnreadStates(t *testing.T) {
 	for name, failure := range unreadDocs() {
 		w, k := followed(t, 9)
 		w.couch.unread, w.couch.unable = map[string]bool{"d4": true}, failure
-		for i := range 9 {
-			w.complete(fmt.Sprint("d", i))
-		}
-		w.settle(time.Minute)
-		for i := range 9 {
-			if i != 4 {
-				w.expect(fmt.Sprint("d", i), jobstore.Completed, "completed")
-			}
-		}
-		w.expect("d4", jobstore.Completed, "")
+		w.completeBut(9, "d4")
 		if !k.noted("follow_states_failed") || k.noted("follow_failed") {
 			t.Errorf("%s: operators are told %v", name, k.notes)
 		}

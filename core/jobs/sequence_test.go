@@ -160,8 +160,8 @@ func TestLateChange(t *testing.T) {
 	}
 }
 
-// TestLaterPlace: a reader who has come further than what is settled, as behind a change that he was told of, is not
-// sent back.
+// TestLaterPlace: a reader whose place is behind what is settled, as after a change that it was told of, is not sent
+// back.
 func TestLaterPlace(t *testing.T) {
 	f := newFollower(t)
 	add(t, f.db, f.q, "a", "b")

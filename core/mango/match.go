@@ -258,7 +258,7 @@ func (doc *document) read(d *jsontext.Decoder) error {
 		doc.names = append(doc.names, name)
 		doc.values = append(doc.values, jsontext.Value(doc.body[end-len(raw):end]))
 	}
-	_, _ = d.ReadToken() // the end of the object
+	_, _ = d.ReadToken() // the end of the object; if it cannot be read, the next token cannot either
 	if _, err := d.ReadToken(); err != io.EOF {
 		return ejson.ErrSyntax
 	}

@@ -59,8 +59,8 @@ func (o *opener) writeEmpty(on peer.Side, then func()) {
 	})
 }
 
-// restart copies from the beginning, once the checkpoints are discarded. A source that keeps its log is not put back
-// once more by that: else each run would begin anew.
+// restart copies from the beginning, once the checkpoints are discarded. If the source has refused to have its log
+// emptied, what that log says counts as saved from now on: else each later run would take the source for put back.
 func (o *opener) restart() {
 	if o.declined[peer.Source] != nil {
 		o.info.ListSaved[peer.Source] = o.sides[peer.Source].log.Says(o.plan.List.Job).Changes
