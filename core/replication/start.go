@@ -316,7 +316,7 @@ func (o *opener) lacksList() (lacks bool) {
 	look(target.Says(o.plan.List.Job))
 	checkpoint.Compare(source, target, look)
 	putBack := o.readOnlySource() == nil && source.IsNewer(target)
-	return lacks || putBack && o.plan.Unsaid != 0 && o.plan.UseCheckpoints
+	return lacks || putBack && o.plan.Unsaid != 0
 }
 
 // counts reports whether the run may go on from checkpoints that rely on a list: it has that, or they rely on none. A

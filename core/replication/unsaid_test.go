@@ -73,6 +73,22 @@ func TestLeftOutIsTriedAgain(t *testing.T) {
 	}
 }
 
+// TestPutBackWithoutCheckpoints: a run that writes no checkpoints may not begin at one either that covers what has left
+// the list since.
+func TestPutBackWithoutCheckpoints(t *testing.T) {
+	s := newShared(t)
+	backup := s.leftOut("doc7")
+	s.plan.OnRefusal = spec.RetryRefused
+	delete(s.bad, "doc7")
+	s.runs("a")
+	s.dbs[peer.Source].write("new", "1-a")
+	s.runs("a")
+	s.dbs[peer.Target], s.plan.UseCheckpoints = backup, false
+	if from := s.runs("a"); from != "0" || !backup.has("doc7", "1-a") {
+		t.Errorf("a run begins at %s, want 0; the target has what was left out: %v", from, backup.has("doc7", "1-a"))
+	}
+}
+
 // TestChangedReplicationSavesAnew: a job becomes another replication, and knows nothing of that one's checkpoints.
 func TestChangedReplicationSavesAnew(t *testing.T) {
 	w := newWorld(t)

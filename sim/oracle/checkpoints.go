@@ -258,14 +258,17 @@ func (cp *checkpoints) checkGoesOn(r *run) {
 // checkOver is S21j: the next run of the replication would copy all again. A source that was made again with
 // the same changes is excused like one with others, since its first log counts for the database before only, and so is
 // a run over whose log another one wrote its own. A checkpoint that relies on the list of a job is of no use to the job
-// that was made in its place, or to none.
+// that was made in its place, or to none; nor is one that relies on a list without room for all once its rows are over:
+// the next run tries again what had no place.
 func (cp *checkpoints) checkOver(e ending) {
 	if !e.completed() || e.run.saving.overwritten() || !cp.asBegun(e.run) ||
 		e.begin.source.Start() != e.begin.startS {
 		return
 	}
 	s, relies := cp.shadows[e.JobID()], cp.logs.read(e.begin.target.Log(e.Base())).relies()
-	if same := s != nil && s.record != nil && s.record.Created == e.Record().Created; !same && relies != (list{}) {
+	same := s != nil && s.record != nil && s.record.Created == e.Record().Created
+	full := same && s.record.Refused != nil && s.record.Refused.Beyond > 0
+	if relies != (list{}) && (!same || full) {
 		return
 	}
 	through := e.begin.source.Number(e.begin.last)

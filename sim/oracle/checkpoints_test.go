@@ -195,8 +195,12 @@ func TestCheckpoints(t *testing.T) {
 			r.edit(r.db("s1", "a1"), "later")
 			r.ends(run, replication.Completed, replication.Info{})
 		}, "S21j"},
-		{"done, and the list that covers it is the job's no more", reliesOn(true), ""},
-		{"done, and the list that covers it is forgotten", reliesOn(false), "S21j"},
+		{"done, and the list that covers it is the job's no more",
+			reliesOn(func(rec *jobstore.Record) { rec.Created++ }), ""},
+		{"done, and the list that covers it is forgotten", reliesOn(func(*jobstore.Record) {}), "S21j"},
+		{"done, and the list that covers it had no room for all", reliesOn(func(rec *jobstore.Record) {
+			rec.Refused = &jobstore.RefusedDocs{Beyond: 1}
+		}), ""},
 		{"done and not covered, with a log that was moved from an older id", movesLog(nil), "S21j"},
 		{"done and not covered, since its source refused to have its log moved", movesLog(status(401)), "S21j"},
 		{"done, and the source is known by a log under an older id", knows("older"), ""},
@@ -220,9 +224,9 @@ func TestCheckpoints(t *testing.T) {
 	})
 }
 
-// reliesOn has a run end whose checkpoint relies on a list that its job does not have, or another job that was made in
-// its place.
-func reliesOn(another bool) func(*rig) {
+// reliesOn has a run end whose checkpoint relies on a list that its job, whose record is as change leaves it, does not
+// have.
+func reliesOn(change func(*jobstore.Record)) func(*rig) {
 	return func(r *rig) {
 		run := r.run(map[string]any{})
 		run.Identify(logID)
@@ -234,9 +238,7 @@ func reliesOn(another bool) func(*rig) {
 			peers.PutLog(db, logID, log)
 		}
 		rec := *run.Record()
-		if another {
-			rec.Created++
-		}
+		change(&rec)
 		r.store(nil, jobs.Job{ID: "job", State: jobs.Pending}, rec)
 		r.ends(run, replication.Completed, replication.Info{})
 	}

@@ -249,7 +249,7 @@ func (k *known) readerOf(jobID string, rep *spec.Replication, base string) reade
 func readerOf(w jobstore.Work, rep *spec.Replication, base string) reader {
 	list, of := list(w.List()), w.Record.Refused
 	has := of != nil && of.Listed > 0 && of.Of == base && rep.UseCheckpoints
-	unsaid := of != nil && of.Unsaid != 0 && of.Of == base && rep.UseCheckpoints
+	unsaid := of != nil && of.Unsaid != 0 && of.Of == base
 	return reader{list, has, w.Record.Stats.ListSaved, unsaid}
 }
 
