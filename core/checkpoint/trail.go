@@ -20,16 +20,17 @@ type Trail struct {
 	own     []Entry // checkpoints of this run that the log keeps, newest first; at most maxOwn
 	numbers []int64 // number of each in own, counted from 1 as they were written; strictly decreasing from count
 	count   int64   // checkpoints that the run has written
+	agreed  string  // as Add was given it last
 }
 
 // NewTrail returns a trail behind the history that Compare found.
 func NewTrail(base []Entry) *Trail { return &Trail{base: base} }
 
 // Add puts a checkpoint in front and returns the whole history of the log to write, newest first. The checkpoint
-// with the session id agreed stays in any case: it is the newest one in the source's log, and as long as the source
-// stores no other, the only one that both logs have. It is empty if the source has none.
+// with the session id agreed (see Agreed) stays in any case.
 func (t *Trail) Add(e Entry, agreed string) []Entry {
 	t.count++
+	t.agreed = agreed
 	own, numbers := []Entry{e}, []int64{t.count}
 	for i, k := range t.numbers {
 		if len(own) < maxOwn-1 && t.stays(k) || t.own[i].SessionID == agreed {
@@ -46,6 +47,19 @@ func (t *Trail) Add(e Entry, agreed string) []Entry {
 		}
 	}
 	return all[:min(len(all), MaxHistory)]
+}
+
+// Agreed is the session id of the newest checkpoint in the trail that both logs have; empty if there is none. Until the
+// source has the next checkpoint of the trail, a run can only go on from that one. Newer ones in a log are of another
+// run, which has not stopped yet.
+func (t *Trail) Agreed(source, target Log) string {
+	for _, e := range source.Entries() {
+		same := func(own Entry) bool { return own.SessionID == e.SessionID }
+		if target.Has(e.SessionID) && (slices.ContainsFunc(t.own, same) || slices.ContainsFunc(t.base, same)) {
+			return e.SessionID
+		}
+	}
+	return ""
 }
 
 // resumable has the sessions of the newest checkpoints at which jobs may go on: of each list that one relies on, down
@@ -71,9 +85,10 @@ func (t *Trail) stays(k int64) bool {
 	return age == 1 || age <= 2*(k&-k)
 }
 
-// Keep has later logs go on from what was kept of a history. The run's own checkpoints keep their numbers, so that
-// these logs, too, have the fewer the older they are.
-func (t *Trail) Keep(kept []Entry) {
+// Thin is Thinned of the history that Add returned. Later logs go on from that: the run's own checkpoints keep their
+// numbers, so that these logs, too, have the fewer the older they are.
+func (t *Trail) Thin(history []Entry) []Entry {
+	kept := Thinned(history, t.agreed)
 	var own []Entry
 	var numbers []int64
 	for i, e := range t.own {
@@ -82,12 +97,13 @@ func (t *Trail) Keep(kept []Entry) {
 		}
 	}
 	t.own, t.numbers, t.base = own, numbers, kept[len(own):]
+	return kept
 }
 
 // Thinned returns a history of three checkpoints or more with fewer of them, two at least, for a server that takes no
 // log that long. Behind the first two it leaves out the newer one of each two. What stays reaches as far back, so that
 // a database that is put back to a backup still finds a common checkpoint. The one with the session id agreed stays
-// (see Trail.Add). So does the second, at which the run may have begun, unless only agreed can stay beside the first.
+// (see Trail.Agreed). So does the second, at which the run may have begun, if there is a place besides.
 func Thinned(history []Entry, agreed string) []Entry {
 	kept := history[:2:2]
 	for pair := range slices.Chunk(history[2:], 2) {

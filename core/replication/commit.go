@@ -222,10 +222,11 @@ func (k *committer) writeLogs() {
 		list = k.refused.version
 	}
 	k.list = k.refused.version.Changes
+	agreed := k.trail.Agreed(k.sides[peer.Source].log, k.sides[peer.Target].log)
 	k.log = checkpoint.Log{SessionID: session, SourceLastSeq: k.writing, History: k.trail.Add(checkpoint.Entry{
 		SessionID: session, StartTime: k.plan.Created.RFC1123(), EndTime: k.now.RFC1123(),
 		StartSeq: k.start, EndSeq: k.writing, RecordedSeq: k.writing, List: list, Counters: k.info.Counters,
-	}, k.sides[peer.Source].log.SessionID)}
+	}, agreed)}
 	k.step = writingTarget
 	k.putLog(peer.Target)
 }
@@ -273,14 +274,13 @@ func (k *committer) onLogWritten(op peer.PutLocal, reply peer.Reply) {
 }
 
 // shorten leaves checkpoints out of the log that is being written, and of later ones, and reports whether it could:
-// sequences of a database with hundreds of shards take 10 kB each, and a log may have 150. The newest one in the
-// source's log stays, as it may be the only one that both logs have.
+// sequences of a database with hundreds of shards take 10 kB each, and a log may have 150. The one at which
+// the two logs agree stays.
 func (k *committer) shorten() bool {
 	if len(k.log.History) <= 2 {
 		return false
 	}
-	k.log.History = checkpoint.Thinned(k.log.History, k.sides[peer.Source].log.SessionID)
-	k.trail.Keep(k.log.History)
+	k.log.History = k.trail.Thin(k.log.History)
 	return true
 }
 
@@ -307,7 +307,8 @@ func (k *committer) readLogAgain(op peer.GetLocal) {
 			// Reached: the run before has written its last checkpoint
 			k.others++
 			k.trail = checkpoint.NewTrail(log.History)
-			k.log.History = k.trail.Add(k.log.History[0], k.sides[peer.Source].log.SessionID)
+			agreed := k.trail.Agreed(k.sides[peer.Source].log, k.sides[peer.Target].log)
+			k.log.History = k.trail.Add(k.log.History[0], agreed)
 			k.sides[op.Side].logRev = doc.Rev
 			k.putOver(op.Side)
 			return

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"couchrelay/core/checkpoint"
 	"couchrelay/core/peer"
 	"couchrelay/core/spec"
 )
@@ -71,42 +70,6 @@ func TestLogTooLong(t *testing.T) {
 		}
 		if want := string(seqOf(w.dbs[peer.Source].seq)); w.feedStart() != want {
 			t.Errorf("%v: went on from %s, want %s", before, w.feedStart(), want)
-		}
-	}
-}
-
-// TestShortLog: each time that a log is shortened it keeps its newest checkpoint in front, the one behind it, the one
-// that the source has, one of the two oldest and of any three in a row, and at least two, however many it has.
-func TestShortLog(t *testing.T) {
-	for n := 3; n <= checkpoint.MaxHistory; n++ {
-		for agreed := range n {
-			var k committer
-			k.Run = &Run{}
-			k.sides[peer.Source].log.SessionID = fmt.Sprint(agreed)
-			for i := range n {
-				k.log.History = append(k.log.History, checkpoint.Entry{SessionID: fmt.Sprint(i)})
-			}
-			k.trail = checkpoint.NewTrail(k.log.History)
-			for before := k.log.History; k.shorten(); before = k.log.History {
-				h := k.log.History
-				stays := func(e checkpoint.Entry) bool { return slices.Contains(h, e) }
-				common := checkpoint.Entry{SessionID: fmt.Sprint(agreed)}
-				spread := len(h) < len(before) && h[0] == before[0] && stays(common)
-				for i := 2; i < len(before); i++ {
-					spread = spread && slices.ContainsFunc(before[i-2:i+1], stays)
-				}
-				spread = spread && (stays(before[1]) || before[len(before)-1] == common)
-				if !spread || len(h) > 2 && !slices.ContainsFunc(before[len(before)-2:], stays) {
-					t.Fatalf("of %v, with %d on the source, it keeps %v", before, agreed, h)
-				}
-				next := k.trail.Add(checkpoint.Entry{SessionID: "new"}, "")
-				if len(next) != len(h)+1 {
-					t.Fatalf("the next log has %d checkpoints after %d", len(next), len(h))
-				}
-			}
-			if len(k.log.History) != 2 {
-				t.Fatalf("of %d checkpoints %d remain", n, len(k.log.History))
-			}
 		}
 	}
 }
