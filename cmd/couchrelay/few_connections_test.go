@@ -12,7 +12,8 @@ import (
 
 // TestFewConnections replicates to a target that closes every connection but one, and from a source that allows two,
 // since the changes feed holds one: with connections as many as they allow, and with those of the default. Requests
-// wait for each other's connections, so on a busy machine a run could give up: no other test runs beside it.
+// wait for each other's connections, so on a busy machine a run could give up: no other test runs beside it, and a
+// request may be repeated twice as often as by default.
 func TestFewConnections(t *testing.T) {
 	const count = 3000
 	var docs []object
@@ -25,7 +26,7 @@ func TestFewConnections(t *testing.T) {
 		must(t, request("PUT", s.url+"target", nil, nil))
 		must(t, writeAll(s.url+"source", docs, true))
 		replicateOnce(t, object{"source": allowing(t, s.url, 2) + "source", "target": allowing(t, s.url, 1) + "target",
-			"http_connections": connections}, 0, count)
+			"http_connections": connections, "retries_per_request": 10}, 0, count)
 	}
 }
 
