@@ -25,6 +25,8 @@ type users struct {
 	over bool
 	// runs reports that it had a job, and that no user has deleted it since, also by putting a backup back.
 	runs bool
+	// old reports that its job may be of a document that a user has deleted so, before this one was written.
+	old bool
 }
 
 // plain is a document without the marks of a replicator.
@@ -65,8 +67,11 @@ func TestModel(t *testing.T) {
 		w.done = func(follow.Request) bool { return !calm && rapid.IntRange(0, 15).Draw(rt, "lost") == 7 }
 		write := func(id, body string) {
 			w.write(id, body)
-			runs := body != "" && model[id] != nil && model[id].runs
-			model[id] = &users{body: body, runs: runs}
+			is := &users{body: body, old: true}
+			if was := model[id]; was != nil && was.body != "" {
+				is.runs, is.old = body != "" && was.runs, was.old
+			}
+			model[id] = is
 		}
 		check := func() {
 			for id, m := range model {
@@ -82,7 +87,8 @@ func TestModel(t *testing.T) {
 				if m.runs && job == "" {
 					rt.Fatalf("%s is there, and its job was removed", id)
 				}
-				m.runs = m.body != "" && job != ""
+				m.old = m.old && job != ""
+				m.runs = m.body != "" && job != "" && !m.old
 			}
 		}
 		work := func(rt *rapid.T) {
