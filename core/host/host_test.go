@@ -26,6 +26,11 @@ func TestRouting(t *testing.T) {
 		t.Fatalf("it begins with %s", got)
 	}
 	n := len(w.steps)
+	w.tell(RunEvent{1, replication.GiveWay{}}) // nothing is in flight yet
+	if got := w.since(n); got != "run 1 give way; run 1 gives way" {
+		t.Errorf("when it is to give way: %s", got)
+	}
+	n = len(w.steps)
 	w.open(1)
 	if got := w.since(n); !strings.HasSuffix(got, "run 1 identified") {
 		t.Errorf("after the claim: %s", got)

@@ -39,6 +39,10 @@ func TestDamagedRowsAreTold(t *testing.T) {
 	}
 	values := []string{"claim/", "count/", "weights/", "tally/", "jobs/replication/count/", "hold/"}
 	try := func(name string, op func(kv.Tx) error) {
+		var passed [][]byte // whose failed read may be passed over: the commit tells
+		if name != "reindex" {
+			passed = append(passed, b.s.Keys.Reindex)
+		}
 		err := damaged.Each(t.Context(), b.db, op, func(d damaged.Row, err error) {
 			key := check.Readable(testRoot, d.Key)
 			is := func(list []string) bool {
@@ -47,7 +51,7 @@ func TestDamagedRowsAreTold(t *testing.T) {
 			if err == nil && !is(free[name]) && (d.Behind || !is(values)) {
 				t.Errorf("%s goes on past a damaged %s (behind: %v)", name, key, d.Behind)
 			}
-		}, b.s.Keys.Reindex)
+		}, passed...)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

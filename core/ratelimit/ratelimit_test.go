@@ -46,7 +46,7 @@ func TestUpstreamVectors(t *testing.T) {
 		{"new key", "", apart, nil},
 		{"one failure", "f", apart, []int64{24}},
 		{"two failures", "ff", apart, []int64{24, 29}},
-		{"two failures back to back", "ff", time.Millisecond, []int64{24, 24}},
+		{"two failures back to back", "ff", Sensitivity, []int64{24, 24}},
 		{"success of an unknown key", "s", apart, []int64{0}},
 		{"one failure, two successes", "fss", apart, []int64{24, 20, 0}},
 		{"success back to back", "fs", Sensitivity, []int64{24, 24}},

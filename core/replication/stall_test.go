@@ -108,7 +108,7 @@ func TestStalledFeed(t *testing.T) {
 	w.wait(0, peer.ReadChanges{})
 	since = w.run.stalls.since
 	w.wait(time.Hour, peer.ReadChanges{})
-	w.wantStalled(since.Add(stallTimeout), "changes of the source")
+	w.wantStalled(since.Add(stallTimeout), "waited for 18 changes of the source")
 	if w.end.Info.CheckpointedSeq != w.end.Info.ThroughSeq || w.end.Info.DocsWritten == 0 {
 		t.Errorf("checkpoint at %s of %s", w.end.Info.CheckpointedSeq, w.end.Info.ThroughSeq)
 	}

@@ -7,10 +7,11 @@ import (
 )
 
 func TestNearest(t *testing.T) {
-	known := []string{"max_jobs", "max_churn", "interval", "q"}
+	known := []string{"max_jobs", "max_churn", "interval", "q", "checkpoint_size"}
 	for name, want := range map[string]string{
 		"max_jobz": "max_jobs", "MAX_JOBS": "max_jobs", "mx_chrun": "max_churn", "intervall": "interval",
 		"internal": "interval", "something": "", "": "", "x": "", "max_jobs": "max_jobs", "maxxxxxjobs": "",
+		"chekpont_siz": "checkpoint_size", "chekpont_sz": "",
 	} {
 		if got := Nearest(name, known); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
