@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -237,5 +238,48 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 	rows -= len(tlsKeys) + len(followKeys)
 	if rows -= len(config.Replicator); rows != 3 {
 		t.Errorf("%d rows for keys with names of their own, in [admins], [jwt_keys] and [replicator.shares]", rows)
+	}
+}
+
+// TestTakenAsTold: the values by which a key says what it takes are taken: examples, bounds, and the words of a list.
+func TestTakenAsTold(t *testing.T) {
+	bounds := regexp.MustCompile(`a (?:whole )?number from ([0-9.]+) to ([0-9.]+)`)
+	examples := regexp.MustCompile(`a time such as (\w+)|(?:hours|seconds|milliseconds), at least (\d+)|` +
+		`^(\w+) to follow|^(\w+), or|(\w+) for ever`)
+	words := regexp.MustCompile(`^(?:one|some) of ([\w-]+(?:, [\w-]+)*)(?:$|;|, each also|, with)`)
+	tried, all := 0, Default()
+	for _, row := range all.Rows() {
+		var values []string
+		for _, form := range []*regexp.Regexp{bounds, examples} {
+			for _, m := range form.FindAllStringSubmatch(row.Takes, -1) {
+				values = append(values, m[1:]...)
+			}
+		}
+		if m := words.FindStringSubmatch(row.Takes); m != nil {
+			values = append(values, strings.Split(m[1], ", ")...)
+		}
+		if row.Takes == "true or false" {
+			values = []string{"true", "false"}
+		}
+		for _, value := range values {
+			section := strings.Replace(row.Section, " NAME", " a", 1)
+			key := strings.Replace(row.Key, "ACCOUNT", "user:a", 1)
+			if value == "" {
+				continue
+			}
+			c := Default()
+			if err := c.Set(section, key, value); err != nil {
+				t.Error(err)
+			}
+			tried++
+		}
+	}
+	if tried < 200 {
+		t.Errorf("only %d values were tried", tried)
+	}
+	c := Default()
+	err := c.Set("ssl", "ecc_curves", "x")
+	if err == nil || strings.Count(err.Error(), "secp521r1") != 1 {
+		t.Error(err)
 	}
 }
