@@ -43,6 +43,7 @@ func TestRefusedArguments(t *testing.T) {
 		"serve|--name|a\nb":                        "--name",
 		"serve|--name|" + strings.Repeat("n", 101): "--name",
 		"serve|--record-limit=-1":                  "--record-limit",
+		"serve|--record-limit|5":                   "needs --record",
 		"serve|--record-limit|18446744073710":      "--record-limit",
 		"serve|--sandbox|0":                        "--sandbox",
 		"serve|--sandbox=-1":                       "--sandbox",
@@ -107,7 +108,7 @@ func TestFlagsOfServe(t *testing.T) {
 		"--key-prefix: [store] key_prefix":                                      {KeyPrefix: strings.Repeat("k", 101)},
 	} {
 		c := config.Default()
-		if err := s.override(&c); err == nil || !strings.Contains(err.Error(), want) {
+		if err := s.override(&c); exitStatus(err) != badUsage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

@@ -263,7 +263,7 @@ func (s *serveCommand) flags(c *config.Config) error {
 			continue
 		}
 		if err := c.Set(flag[1], flag[2], flag[3]); err != nil {
-			return fmt.Errorf("--%s: %w", flag[0], err)
+			return misused(fmt.Errorf("--%s: %w", flag[0], err))
 		}
 	}
 	return nil
