@@ -137,8 +137,13 @@ func (s control) order(q *web.Request) error {
 			return struct{}{}, err
 		}
 		answer.OK, answer.ID, answer.Changed = true, jobID, answer.Changed || changed
-		if changed && !rec.Transient() && name == "cancel" {
-			answer.Note = "document " + rec.DocID + " of " + rec.Database + " is deleted, and the job's history with it"
+		if !rec.Transient() && name == "cancel" {
+			document := "document " + rec.DocID + " of " + rec.Database
+			if changed {
+				answer.Note = document + " is deleted, and the job's history with it"
+			} else if rec.State.Terminal() {
+				answer.Note = "the job is over, and goes when " + document + " is deleted"
+			}
 		}
 		if rec, err = s.Store.Record(tx, jobID); err != nil {
 			return struct{}{}, err

@@ -179,7 +179,9 @@ func TestOrdersRefused(t *testing.T) {
 	for _, order := range []string{"pause", "resume"} {
 		s.Fails("POST /_scheduler/jobs/"+over+"/"+order, 409, "conflict", "the job is over: it is completed")
 	}
-	if v := show(s, "POST /_scheduler/jobs/"+over+"/cancel"); v["state"] != "completed" || v["changed"] != false {
+	v := show(s, "POST /_scheduler/jobs/"+over+"/cancel")
+	if v["state"] != "completed" || v["changed"] != false ||
+		v["note"] != "the job is over, and goes when document over of _replicator is deleted" {
 		t.Errorf("cancel of one that is over: %v", v)
 	}
 }
