@@ -125,6 +125,15 @@ func TestFlagsOfServe(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	c := config.Default()
+	c.Beside.Scrapes = config.Scrapes{Enable: true, BindAddress: "0.0.0.0", Port: 1}
+	if err := checkExposure(c); err != nil {
+		t.Errorf("metrics on all addresses: %v", err)
+	}
+	c.Beside.Scrapes.BindAddress = "256.0.0.1"
+	if err := checkExposure(c); err == nil || !strings.HasPrefix(err.Error(), "[prometheus] bind_address = 256.0.0.1") {
+		t.Error(err)
+	}
 }
 
 // TestConfigOfNames: what holds for all names of a section is printed for one that nothing is set for.
