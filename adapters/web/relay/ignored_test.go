@@ -55,6 +55,8 @@ func TestNothingIsIgnored(t *testing.T) {
 		},
 		"bad_request": {
 			{`POST /_node/_local/_check {"repair":false}`, "the body must be empty, or {}"},
+			{`GET /_scheduler/docs/orders`, "Invalid path: no replicator database, which is _replicator or ends with " +
+				"/_replicator"},
 			{`POST /_node/_local/_backup []`, "the body must be empty, or {}"},
 			{`POST /_node/_local/_rekey {"drop":true}`, "the body must be empty, or {}"},
 			{`POST /_scheduler/holds {"database":"_replicator","database":"a/_replicator"}`, twice("database")},
