@@ -286,3 +286,13 @@ func TestTakenAsTold(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestUsualPortsOfOrigins: an origin with the usual port of its scheme is the one that browsers send.
+func TestUsualPortsOfOrigins(t *testing.T) {
+	c := Default()
+	err := c.Set("cors", "origins", "https://a.example.com:443, http://b:80, https://c:80, http://[::443], *")
+	want := []string{"https://a.example.com", "http://b", "https://c:80", "http://[::443]", "*"}
+	if err != nil || !slices.Equal(c.CORS.Origins, want) {
+		t.Errorf("%q, %v", c.CORS.Origins, err)
+	}
+}
