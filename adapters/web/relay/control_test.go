@@ -168,6 +168,9 @@ func TestOrdersRefused(t *testing.T) {
 	}
 	s.Fails("POST /_scheduler/jobs/"+id+"/resume", 409, "conflict",
 		`document r of _replicator says \"paused\": true; change that to resume the job`)
+	s.Ask("POST /_scheduler/jobs/" + id + "/pause")
+	s.Fails("POST /_scheduler/jobs/"+id+"/resume", 409, "conflict", `document r of _replicator says \"paused\": true; `+
+		`change that and resume the job then, which an order has paused as well`)
 	s.Fails("POST /_scheduler/jobs/"+id+"/stop", 404, "not_found",
 		"no such order: POST /_scheduler/jobs/ID/ORDER takes "+knownOrders)
 	s.Fails("POST /_scheduler/jobs/pause", 404, "not_found",
