@@ -260,8 +260,8 @@ func (resumeCommand) Help() string {
 
 // Help is kong's.
 func (retryCommand) Help() string {
-	return orderHelp("Ends the wait of a job that crashed, and runs one again that failed or completed without "+
-		"refused documents, when there is a slot. Refused documents are tried again."+again,
+	return orderHelp("Ends the wait of a job that crashed, and runs one again that failed, or that completed and "+
+		"left refused documents out, when there is a slot. Refused documents are tried again."+again,
 		"retry", "password is corrected")
 }
 
