@@ -206,7 +206,7 @@ func (c *Config) Check() error {
 	if couch := &c.Auth.Couch; couch.Front || couch.URL == "" && !couch.None {
 		couch.Front, couch.URL = true, strings.TrimSuffix(c.Beside.CouchDB, "/")
 	}
-	if err := errors.Join(c.checkProfiles(), c.checkSSL()); err != nil {
+	if err := errors.Join(c.checkProfiles(), c.checkSSL(), c.checkPorts()); err != nil {
 		return err
 	}
 	if _, err := c.Followed(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -172,6 +173,9 @@ func TestNearest(t *testing.T) {
 		{"[replicator]\nnothing_like_that = 1", "nothing_like_that: no such key; known are accept_jitter"},
 		{"[couchdb]\nmax_document_sice = 1", "max_document_sice: no such key; the nearest is max_document_size"},
 		{"\n[replicatr]\nmax_jobs = 1", "line 2: [replicatr]: no such section; the nearest is [replicator]"},
+		{"[tls My CA]\nverify = false", "line 1: [tls My CA]: must be [tls NAME], with a NAME of 1 to 100 letters"},
+		{"[tls]\nverify = false", "line 1: [tls]: must be [tls NAME]"},
+		{"[follow EU]\nurl = http://h", "line 1: [follow EU]: must be [follow NAME], with a NAME of lower"},
 		{"[replicator]\npassword =", "[replicator] password = *****: must be a password"},
 		{"[front]\ncouchdb = http://u:p@couch", "[front] couchdb = *****: must be a URL like http://couch:5984"},
 		{"[local]\nurl = http://u:p@couch", "[local] url = *****: must be a URL like http://couch:5984"},
@@ -237,5 +241,58 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 	rows -= len(tlsKeys) + len(followKeys)
 	if rows -= len(config.Replicator); rows != 3 {
 		t.Errorf("%d rows for keys with names of their own, in [admins], [jwt_keys] and [replicator.shares]", rows)
+	}
+}
+
+// TestTakenAsTold: the values by which a key says what it takes are taken: examples, bounds, and the words of a list.
+func TestTakenAsTold(t *testing.T) {
+	bounds := regexp.MustCompile(`a (?:whole )?number from ([0-9.]+) to ([0-9.]+)`)
+	examples := regexp.MustCompile(`a time such as (\w+)|(?:hours|seconds|milliseconds), at least (\d+)|` +
+		`^(\w+) to follow|^(\w+), or|(\w+) for ever`)
+	words := regexp.MustCompile(`^(?:one|some) of ([\w-]+(?:, [\w-]+)*)(?:$|;|, each also|, with)`)
+	tried, all := 0, Default()
+	for _, row := range all.Rows() {
+		var values []string
+		for _, form := range []*regexp.Regexp{bounds, examples} {
+			for _, m := range form.FindAllStringSubmatch(row.Takes, -1) {
+				values = append(values, m[1:]...)
+			}
+		}
+		if m := words.FindStringSubmatch(row.Takes); m != nil {
+			values = append(values, strings.Split(m[1], ", ")...)
+		}
+		if row.Takes == "true or false" {
+			values = []string{"true", "false"}
+		}
+		for _, value := range values {
+			section := strings.Replace(row.Section, " NAME", " a", 1)
+			key := strings.Replace(row.Key, "ACCOUNT", "user:a", 1)
+			if value == "" {
+				continue
+			}
+			c := Default()
+			if err := c.Set(section, key, value); err != nil {
+				t.Error(err)
+			}
+			tried++
+		}
+	}
+	if tried < 200 {
+		t.Errorf("only %d values were tried", tried)
+	}
+	c := Default()
+	err := c.Set("ssl", "ecc_curves", "x")
+	if err == nil || strings.Count(err.Error(), "secp521r1") != 1 {
+		t.Error(err)
+	}
+}
+
+// TestUsualPortsOfOrigins: an origin with the usual port of its scheme is the one that browsers send.
+func TestUsualPortsOfOrigins(t *testing.T) {
+	c := Default()
+	err := c.Set("cors", "origins", "https://a.example.com:443, http://b:80, https://c:80, http://[::443], *")
+	want := []string{"https://a.example.com", "http://b", "https://c:80", "http://[::443]", "*"}
+	if err != nil || !slices.Equal(c.CORS.Origins, want) {
+		t.Errorf("%q, %v", c.CORS.Origins, err)
 	}
 }

@@ -95,6 +95,9 @@ var origins = config.Kind[Config]{
 				return errors.New("must be origins, each a scheme and a host such as https://app.example.com without " +
 					"a slash at the end, with commas between, or *")
 			}
+			if u != nil { // browsers leave the usual port out
+				text = strings.TrimSuffix(text, map[string]string{"https": ":443", "http": ":80"}[u.Scheme])
+			}
 			list = append(list, text)
 		}
 		c.CORS.Origins = list

@@ -109,6 +109,9 @@ func unknown(n Name) error {
 // skip notes what a section means that couchrelay does not have: nothing. One whose name is near to one that
 // couchrelay has is an error.
 func (c *Config) skip(s section) error {
+	if err := misnamed(s.name); err != nil {
+		return fmt.Errorf("line %d: %w", s.line, err)
+	}
 	list := &c.Ignored
 	if _, has := foreignKeys(s.name); has {
 		list = &c.Skipped
@@ -116,6 +119,19 @@ func (c *Config) skip(s section) error {
 		return fmt.Errorf("line %d: [%s]: no such section; the nearest is [%s]", s.line, s.name, near)
 	}
 	note(list, "["+s.name+"]")
+	return nil
+}
+
+// misnamed is the error of a section that is one of [tls NAME] or [follow NAME] but for its NAME.
+func misnamed(section string) error {
+	switch kind, _, _ := strings.Cut(section, " "); kind + " " {
+	case tlsPrefix:
+		return fmt.Errorf("[%s]: must be [%sNAME], with a NAME of 1 to 100 letters of ASCII, digits and ._-", section,
+			tlsPrefix)
+	case followPrefix:
+		return fmt.Errorf("[%s]: must be [%sNAME], with a NAME of lowercase letters of ASCII, digits and _$()+- that "+
+			"begins with a letter", section, followPrefix)
+	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 	"unicode"
@@ -67,4 +68,34 @@ func isHostName(text string) bool {
 		}
 	}
 	return strings.Trim(labels[len(labels)-1], "0123456789") != ""
+}
+
+// checkPorts returns an error for two ports that cannot both be listened on.
+func (c *Config) checkPorts() error {
+	type listener struct {
+		section, address string
+		port             int
+	}
+	all := []listener{{"chttpd", c.BindAddress, c.Port}}
+	if c.SSL.Enable {
+		all = append(all, listener{"ssl", c.SecureAddress(), c.SSL.Port})
+	}
+	if c.Beside.Scrapes.Enable {
+		all = append(all, listener{"prometheus", c.Beside.Scrapes.BindAddress, c.Beside.Scrapes.Port})
+	}
+	for i, one := range all {
+		for _, other := range all[:i] {
+			same := one.address == other.address || isAny(one.address) || isAny(other.address)
+			if one.port == other.port && one.port != 0 && same {
+				return fmt.Errorf("[%s] port = %d: is that of [%s]", one.section, one.port, other.section)
+			}
+		}
+	}
+	return nil
+}
+
+// isAny reports whether an address stands for all.
+func isAny(address string) bool {
+	ip, err := netip.ParseAddr(address)
+	return err == nil && ip.IsUnspecified()
 }

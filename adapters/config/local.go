@@ -183,8 +183,12 @@ func (c *Config) Apply(l Local) error {
 
 // Known returns an error for a section that there is not.
 func Known(n Name) error {
-	if all := Sections(); !isSection(n.Section) {
-		return fmt.Errorf("[%s]: no such section; known are %s", n.Section, strings.Join(all, ", "))
+	if isSection(n.Section) {
+		return nil
 	}
-	return nil
+	if err := misnamed(n.Section); err != nil {
+		return err
+	}
+	all := append(Sections(), tlsPrefix+"NAME", followPrefix+"NAME")
+	return fmt.Errorf("[%s]: no such section; known are %s", n.Section, strings.Join(all, ", "))
 }

@@ -171,6 +171,8 @@ func TestApply(t *testing.T) {
 	}
 	for n, want := range map[Name]string{
 		{"logs", "level"}:           "[logs]: no such section; known are admins, audit, chttpd",
+		{"log s", "level"}:          "ssl, store, tls NAME, follow NAME",
+		{"tls a b", "verify"}:       "[tls a b]: must be [tls NAME], with a NAME of",
 		{"log", "levels"}:           "[log] levels: no such key; the nearest is level",
 		{"couchdb", "max_dbs_open"}: "concerns a database server", {"log", "level"}: "must be one of",
 	} {

@@ -3,7 +3,6 @@ package config
 import (
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -128,8 +127,11 @@ func termsOf(v string) []string {
 
 // terms takes some of the names of known values, in Erlang's words, too. What only Erlang knows is refused.
 func terms[V comparable](field func(*Config) *[]V, known map[string]V, takes string) config.Kind[Config] {
+	all := strings.Join(sortedNames(known), ", ")
+	must := refusal("must be some " + takes + ": " + all)
 	if takes == "" {
-		takes = "of " + strings.Join(sortedNames(known), ", ")
+		takes = "of " + all
+		must = refusal("must be some " + takes)
 	}
 	return config.Kind[Config]{
 		Takes: "some " + takes,
@@ -145,7 +147,7 @@ func terms[V comparable](field func(*Config) *[]V, known map[string]V, takes str
 			for _, name := range termsOf(v) {
 				value, is := known[name]
 				if !is {
-					return refusal(fmt.Sprintf("must be some %s: %s", takes, strings.Join(sortedNames(known), ", ")))
+					return must
 				}
 				list = append(list, value)
 			}

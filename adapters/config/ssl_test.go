@@ -101,3 +101,29 @@ func TestWholeTLS(t *testing.T) {
 		t.Error(c.SecureAddress())
 	}
 }
+
+// TestPortsApart: two ports that cannot both be listened on are found before the start that would fail.
+func TestPortsApart(t *testing.T) {
+	const scrapes = "[prometheus]\nadditional_port = true\nport = 5980\n"
+	const any = scrapes + "bind_address = 10.0.0.1\n[chttpd]\nbind_address = any"
+	const tls = "[ssl]\nenable = true\ncert_file = c\nkey_file = k\n"
+	for text, want := range map[string]string{
+		scrapes:                                "[prometheus] port = 5980: is that of [chttpd]",
+		any:                                    "[prometheus] port = 5980: is that of [chttpd]",
+		tls + "port = 5980":                    "[ssl] port = 5980: is that of [chttpd]",
+		tls + "port = 5980\nbind_address = ::": "[ssl] port = 5980: is that of [chttpd]",
+		tls + "[prometheus]\nadditional_port = true\nport = 6984": "[prometheus] port = 6984: is that of [ssl]",
+	} {
+		if _, err := load(t, text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	for _, text := range []string{
+		scrapes + "bind_address = 10.0.0.1", "[prometheus]\nport = 5980", "[ssl]\nport = 5980",
+		scrapes + "port = 0\n[chttpd]\nport = 0",
+	} {
+		if _, err := load(t, text); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

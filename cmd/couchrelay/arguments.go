@@ -28,8 +28,8 @@ func misused(err error) error { return statusError{err, badUsage} }
 // maxNodeName bounds the name of a node, which has its place in lists and URLs.
 const maxNodeName = 100
 
-// maxRecord bounds the size of a recording, in MB.
-const maxRecord = 1_000_000_000
+// maxRecord bounds the size of a recording, in MB, and defaultRecord is the size without a flag.
+const maxRecord, defaultRecord = 1_000_000_000, 1024
 
 // Validate is kong's.
 func (s *serveCommand) Validate() error {
@@ -38,6 +38,8 @@ func (s *serveCommand) Validate() error {
 		return fmt.Errorf("--name: must be 1 to %d characters, none of which is a control character", maxNodeName)
 	case s.RecordLimit < 0 || s.RecordLimit > maxRecord:
 		return fmt.Errorf("--record-limit %d: must be a whole number from 0 to %d", s.RecordLimit, maxRecord)
+	case s.RecordLimit != defaultRecord && s.Record == "":
+		return fmt.Errorf("--record-limit %d: needs --record", s.RecordLimit)
 	case s.Sandbox != nil && (*s.Sandbox < 1 || *s.Sandbox > 65535):
 		return fmt.Errorf("--sandbox %d: must be a whole number from 1 to 65535", *s.Sandbox)
 	}

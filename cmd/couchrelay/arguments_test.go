@@ -26,13 +26,15 @@ func TestRefusedArguments(t *testing.T) {
 		"failures|":                       "<id>",
 		"hold|lift|":                      "<id>",
 		"hold|add|--database|a|--reason|": "--reason",
-		databases + "--selector|":         "--selector",
-		databases + "--filter|":           "--filter",
-		databases + "--doc-ids|":          "--doc-ids",
-		"verify|http://a/a|http://b/b|--doc-ids|": "--doc-ids",
-		"serve|--config|":                         "--config",
-		"serve|--store|":                          "--store",
-		"serve|--bind|":                           "--bind",
+		"hold|add|--reason|a":             "needs --database or --server-host",
+		"hold|add|--database|a|--server-host|b|--reason|a": "can't be used together",
+		databases + "--selector|":                          "--selector",
+		databases + "--filter|":                            "--filter",
+		databases + "--doc-ids|":                           "--doc-ids",
+		"verify|http://a/a|http://b/b|--doc-ids|":          "--doc-ids",
+		"serve|--config|":                                  "--config",
+		"serve|--store|":                                   "--store",
+		"serve|--bind|":                                    "--bind",
 		// Values that no command can use.
 		"jobs|--timeout|0s":                        "--timeout",
 		"jobs|--timeout=-1s":                       "--timeout",
@@ -43,6 +45,7 @@ func TestRefusedArguments(t *testing.T) {
 		"serve|--name|a\nb":                        "--name",
 		"serve|--name|" + strings.Repeat("n", 101): "--name",
 		"serve|--record-limit=-1":                  "--record-limit",
+		"serve|--record-limit|5":                   "needs --record",
 		"serve|--record-limit|18446744073710":      "--record-limit",
 		"serve|--sandbox|0":                        "--sandbox",
 		"serve|--sandbox=-1":                       "--sandbox",
@@ -107,7 +110,7 @@ func TestFlagsOfServe(t *testing.T) {
 		"--key-prefix: [store] key_prefix":                                      {KeyPrefix: strings.Repeat("k", 101)},
 	} {
 		c := config.Default()
-		if err := s.override(&c); err == nil || !strings.Contains(err.Error(), want) {
+		if err := s.override(&c); exitStatus(err) != badUsage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
@@ -121,6 +124,15 @@ func TestFlagsOfServe(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), "[chttpd] bind_address = 256.0.0.1") {
 			t.Fatal(err)
 		}
+	}
+	c := config.Default()
+	c.Beside.Scrapes = config.Scrapes{Enable: true, BindAddress: "0.0.0.0", Port: 1}
+	if err := checkExposure(c); err != nil {
+		t.Errorf("metrics on all addresses: %v", err)
+	}
+	c.Beside.Scrapes.BindAddress = "256.0.0.1"
+	if err := checkExposure(c); err == nil || !strings.HasPrefix(err.Error(), "[prometheus] bind_address = 256.0.0.1") {
+		t.Error(err)
 	}
 }
 

@@ -254,7 +254,7 @@ func serverURL(text string) *url.URL {
 func (r *remote) request(ctx context.Context, method, path string, query url.Values, body any) (*http.Request, error) {
 	server := serverURL(r.Server)
 	if server == nil {
-		return nil, misused(errors.New("--server must be a URL such as http://127.0.0.1:5980"))
+		return nil, misused(errors.New("--server, or COUCHRELAY_SERVER, must be a URL such as http://127.0.0.1:5980"))
 	}
 	user, err := r.user(server)
 	if err != nil {

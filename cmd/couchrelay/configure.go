@@ -174,7 +174,8 @@ func (s *service) checkSafe(ctx context.Context, c config.Config) error {
 		return errors.New("[admins]: the last admin cannot be removed, since every client that reaches the service " +
 			"would have all rights then; set another one first")
 	}
-	if old.BindAddress != c.BindAddress || old.SSL.BindAddress != c.SSL.BindAddress || old.SSL.Enable != c.SSL.Enable {
+	if old.BindAddress != c.BindAddress || old.SSL.BindAddress != c.SSL.BindAddress ||
+		old.SSL.Enable != c.SSL.Enable || old.Beside.Scrapes != c.Beside.Scrapes {
 		if err := checkExposure(c); err != nil {
 			return err
 		}

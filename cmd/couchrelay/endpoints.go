@@ -84,9 +84,13 @@ var networkFields = map[string]string{
 	"connection_timeout": "--timeout", "retries_per_request": "--retries", "http_connections": "--connections",
 }
 
-// parseRequest reads a request in which flags have set fields. An error of one of these names the flag.
+// parseRequest reads a request in which flags have set fields. An error of one of these names the flag. No error names
+// the setting by which a service finds databases by their names: here is no configuration.
 func parseRequest(raw []byte, c spec.Config, flags map[string]string) (*spec.Replication, error) {
 	rep, err := spec.ParseRequest(raw, c)
+	if mistake, is := errors.AsType[*spec.Error](err); is {
+		mistake.Detail, _, _ = strings.Cut(mistake.Detail, "; names of databases need")
+	}
 	for field, flag := range flags {
 		if err != nil && strings.Contains(err.Error(), "`"+field+"`") {
 			return nil, fmt.Errorf("%s: %w", flag, err)

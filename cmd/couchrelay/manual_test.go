@@ -87,6 +87,9 @@ func TestManualIsWhole(t *testing.T) {
 			if !sentenceLike(manual.Explain(v)) || strings.Contains(v.Help, "${") {
 				t.Errorf("%s %s: %q is no sentence", n.FullPath(), v.Name, v.Help)
 			}
+			if v.Flag != nil && v.Required && len(v.Flag.Xor) > 0 {
+				t.Errorf("%s --%s: stands in the usage beside a flag that excludes it", n.FullPath(), v.Name)
+			}
 			if v.Flag != nil && !v.IsBool() && v.Tag.PlaceHolder == "" {
 				t.Errorf("%s --%s: has no placeholder", n.FullPath(), v.Name)
 			}

@@ -263,18 +263,21 @@ func (s *serveCommand) flags(c *config.Config) error {
 			continue
 		}
 		if err := c.Set(flag[1], flag[2], flag[3]); err != nil {
-			return fmt.Errorf("--%s: %w", flag[0], err)
+			return misused(fmt.Errorf("--%s: %w", flag[0], err))
 		}
 	}
 	return nil
 }
 
 // checkExposure refuses addresses that cannot be looked up and, without an admin, those that other machines can reach:
-// every client has all rights then.
+// every client has all rights then. The port of metrics gives none.
 func checkExposure(c config.Config) error {
-	addresses := [][2]string{{"chttpd", c.BindAddress}, {"ssl", c.SecureAddress()}}
-	if !c.SSL.Enable {
-		addresses = addresses[:1]
+	addresses := [][2]string{{"chttpd", c.BindAddress}}
+	if c.SSL.Enable {
+		addresses = append(addresses, [2]string{"ssl", c.SecureAddress()})
+	}
+	if c.Beside.Scrapes.Enable {
+		addresses = append(addresses, [2]string{"prometheus", c.Beside.Scrapes.BindAddress})
 	}
 	for _, one := range addresses {
 		section, address := one[0], one[1]
@@ -283,7 +286,7 @@ func checkExposure(c config.Config) error {
 			return fmt.Errorf("[%s] bind_address = %s: %w", section, address, err)
 		}
 		for _, ip := range ips {
-			if !ip.IsLoopback() && !c.Guarded() {
+			if !ip.IsLoopback() && !c.Guarded() && section != "prometheus" {
 				return fmt.Errorf("[%s] bind_address = %s: is reachable from other machines, but there is no admin: "+
 					"add one to [admins] or use 127.0.0.1", section, address)
 			}

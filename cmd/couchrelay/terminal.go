@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -259,8 +260,8 @@ func (resumeCommand) Help() string {
 
 // Help is kong's.
 func (retryCommand) Help() string {
-	return orderHelp("Ends the wait of a job that crashed, and runs one again that failed or completed without "+
-		"refused documents, when there is a slot. Refused documents are tried again."+again,
+	return orderHelp("Ends the wait of a job that crashed, and runs one again that failed, or that completed and "+
+		"left refused documents out, when there is a slot. Refused documents are tried again."+again,
 		"retry", "password is corrected")
 }
 
@@ -318,8 +319,8 @@ func (c *holdListCommand) Run(w *window) error {
 
 type holdAddCommand struct {
 	remote
-	Database   string `help:"Hold the jobs of this replicator database." placeholder:"NAME" xor:"what" required:""`
-	ServerHost string `help:"Hold the jobs that touch this server." placeholder:"HOST[:PORT]" xor:"what" required:""`
+	Database   string `help:"Hold the jobs of this replicator database." placeholder:"NAME" xor:"what"`
+	ServerHost string `help:"Hold the jobs that touch this server." placeholder:"HOST[:PORT]" xor:"what"`
 	Reason     string `help:"Why, for other users." placeholder:"TEXT" required:""`
 }
 
@@ -329,6 +330,14 @@ func (holdAddCommand) Help() string {
 		"that come later are held, too. Exactly one of --database and --server-host is needed." +
 		examples("Hold the jobs of a database:",
 			`couchrelay hold add --database nightly/_replicator --reason "move to new disks"`)
+}
+
+// Validate is kong's. Flags that are required would both stand in the usage.
+func (c *holdAddCommand) Validate() error {
+	if c.Database == "" && c.ServerHost == "" {
+		return errors.New("needs --database or --server-host")
+	}
+	return nil
 }
 
 func (c *holdAddCommand) Run(w *window) error {

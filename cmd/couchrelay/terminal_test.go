@@ -200,7 +200,7 @@ func TestNoGoodAnswer(t *testing.T) {
 		{"a redirect", answer(302, "text/html", ""), failed, `redirects to "http://elsewhere/"`},
 		{"an error of another shape", answer(418, json, `["teapot"]`), refused, "teapot"},
 		{"silence", silent.URL, failed, "did not answer within 200ms (--timeout)"},
-		{"no URL", "localhost:5980", badUsage, "--server must be a URL"},
+		{"no URL", "localhost:5980", badUsage, "--server, or COUCHRELAY_SERVER, must be a URL"},
 	} {
 		began := time.Now()
 		timeout := "1m"

@@ -192,7 +192,11 @@ func Duration[C any](field func(*C) *time.Duration, unit time.Duration, least in
 	unitName := map[time.Duration]string{
 		time.Hour: "hour", time.Second: "second", time.Millisecond: "millisecond",
 	}[unit]
-	takes := fmt.Sprintf("a whole number of %ss, at least %d, or a time such as 90s", unitName, least)
+	example := "90s"
+	if unit == time.Hour {
+		example = "90m"
+	}
+	takes := fmt.Sprintf("a whole number of %ss, at least %d, or a time such as %s", unitName, least, example)
 	return Kind[C]{
 		Takes: takes,
 		Get:   func(c *C) string { return Short(*field(c)) },

@@ -11,10 +11,14 @@ type ErrorClass struct{ Class, Advice string }
 
 // Advice that several errors share.
 const (
-	isUp    = "check that the server is up and reachable from the nodes; the job is tried again by itself"
-	answers = "look into the server's log for the time of the error; the job is tried again by itself"
+	isUp    = "check that the server is up and reachable from the nodes" + byItself
+	answers = "look into the server's log for the time of the error" + byItself
 	rights  = "correct the user, the password or the rights of that user on the server"
-	newer   = "change the document, which makes the job anew"
+	newer   = "correct the document, and retry the job or write the document without its _replication_state"
+
+	nothing = "nothing"
+	// byItself is true of jobs that have not failed for good.
+	byItself = "; the job is tried again by itself"
 )
 
 // errorClasses are the errors that jobs end with.
@@ -35,12 +39,12 @@ var errorClasses = map[string]ErrorClass{
 	"revs_diff_failed":     {"server", answers},
 	"bulk_docs_failed":     {"server", answers},
 	"open_doc_revs_failed": {"server", answers},
-	"max_backoff": {"throttled", "nothing, unless it stays: the server asks for fewer requests, and " +
+	"max_backoff": {"throttled", nothing + ", unless it stays: the server asks for fewer requests, and " +
 		"the next run is gentler"},
-	"stalled": {"stalled", "see what the run waits for in the reason; the job is tried again by itself"},
+	"stalled": {"stalled", "see what the run waits for in the reason" + byItself},
 
 	"secret_missing": {"credentials", "put the secret that the reason names where [secrets] directory says, or into " +
-		"the environment of the nodes; the job is tried again by itself"},
+		"the environment of the nodes" + byItself},
 	"unauthorized": {"credentials", rights},
 	"forbidden":    {"credentials", rights},
 	"db_not_found": {"missing", "create the database, or set `create_target`, or correct the URL in the document"},
@@ -56,18 +60,19 @@ var errorClasses = map[string]ErrorClass{
 		"filter, and correct `filter`"},
 	"failed": {"configuration", "see the reason, which the document came with, and retry the job or write the " +
 		"document without its _replication_state"},
-	"parse_error":           {"configuration", newer},
-	"invalid_replication":   {"configuration", newer},
-	"duplicate":             {"configuration", "delete one of the two documents: both ask for one replication"},
+	"parse_error":         {"configuration", newer},
+	"invalid_replication": {"configuration", newer},
+	"duplicate": {"configuration", "end the job that the reason names and retry this one, or leave it: both ask " +
+		"for one replication"},
 	"checkpoint_unreadable": {"checkpoint", "remove or repair the _local document that the reason names"},
 	"checkpoint_commit_failure": {"checkpoint", "give the user the right to write _local documents to the " +
 		"database that the reason names"},
 
 	"worker_lost": {"service", "look for the end of the nodes that ran it (memory, signals), in their logs"},
 	"document_unreadable": {"service", "see what `couchrelay check` tells of the document, and restore the store " +
-		"from a backup if the row does not come back; the job is tried again by itself"},
+		"from a backup if the row does not come back" + byItself},
 	"invariant_broken": {"service", "report it, with the log of the node: it is a defect of couchrelay"},
-	"cancelled":        {"service", "nothing: the run was given up, and the job runs again"},
+	"cancelled":        {"service", nothing + ": the run was given up, and the job runs again"},
 }
 
 // Classes are the classes of all errors, in alphabetical order.
@@ -89,4 +94,24 @@ func ClassOf(name string) (c ErrorClass, known bool) {
 	}
 	c, known = errorClasses[name]
 	return c, known
+}
+
+// OfFailed is the advice for a job that has failed for good, of a document or of a request: nothing tries it again by
+// itself.
+func (c ErrorClass) OfFailed(request bool) string {
+	advice, _, _ := strings.Cut(c.Advice, byItself)
+	again := "retry the job"
+	switch {
+	case request && advice == newer:
+		return "correct the request, and send it again"
+	case advice == "" || strings.Contains(advice, "retry"):
+		return advice
+	case request:
+		advice = strings.ReplaceAll(advice, " in the document", " in the request")
+		again += ", or send the request again"
+	}
+	if strings.HasPrefix(advice, nothing) {
+		return again
+	}
+	return advice + "; then " + again
 }

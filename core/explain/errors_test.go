@@ -64,3 +64,24 @@ func TestClasses(t *testing.T) {
 		t.Error("an error that there is not has a class")
 	}
 }
+
+// TestFailedForGood: no advice for a job that has failed for good says that it is tried again by itself, and each names
+// what makes it run again. A job of a request has no document that could be corrected.
+func TestFailedForGood(t *testing.T) {
+	for _, name := range append(Errors(), "http_error_418") {
+		c, _ := ClassOf(name)
+		document, request := c.OfFailed(false), c.OfFailed(true)
+		for _, advice := range []string{document, request} {
+			if advice == "" || regexp.MustCompile("by itself|runs again|nothing").MatchString(advice) ||
+				!regexp.MustCompile("retry|send it again").MatchString(advice) {
+				t.Errorf("%s: %s", name, advice)
+			}
+		}
+		if regexp.MustCompile("in the document|correct the document, and").MatchString(request) {
+			t.Errorf("%s of a request: %s", name, request)
+		}
+	}
+	if got := (ErrorClass{}).OfFailed(true); got != "" {
+		t.Errorf("an error without a class has the advice %q", got)
+	}
+}

@@ -260,4 +260,7 @@ func (x *explaining) problem() {
 		Error: x.rec.Error, Reason: x.rec.Reason, Class: c.Class, Advice: c.Advice,
 		Count: cmp.Or(x.rec.ErrorCount, 1),
 	}
+	if x.rec.State == jobstore.Failed {
+		x.Problem.Advice = c.OfFailed(x.rec.Transient())
+	}
 }

@@ -222,9 +222,15 @@ func TestEndsExplained(t *testing.T) {
 	if e := b.want(strange, "with strange", Failed); !e.saysUnknown("error.class", "strange has no class") {
 		t.Errorf("%+v", e)
 	}
+	lost := b.put("u", "e", "")
+	b.accept(1)
+	b.end(func(h jobstore.Owned, turn jobstore.Turn) error {
+		return h.Fail(replication.Trouble{Error: "timeout"}, turn)
+	})
+	b.want(lost, "what to do: check that the server is up and reachable from the nodes; then retry the job.", Failed)
 	b.hold(jobstore.Hold{Server: "h"})
 	b.want(done, "The job is completed", Completed, Refused)
-	e := b.want(failed, "with duplicate (twice); what to do: delete one", Failed)
+	e := b.want(failed, "with duplicate (twice); what to do: end the job", Failed)
 	if e.Problem.Class != "configuration" || len(e.Holds) > 0 || e.saysUnknown("rates") ||
 		e.saysUnknown("estimated_wait_seconds") {
 		t.Errorf("%+v", e)

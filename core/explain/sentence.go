@@ -70,7 +70,7 @@ func (e *Explanation) queue(c Cause) string {
 		if e.Slots.Nodes > 0 {
 			return "No node takes jobs: max_jobs is 0 on " + Count(e.Slots.Nodes, "node")
 		}
-		return "No node takes jobs: none that is up has the role replication"
+		return "No node takes jobs: none with the role replication is up, but for those in maintenance or about to stop"
 	case AllInUse:
 		return fmt.Sprintf("All %d slots of %s are in use", e.Slots.MaxJobs, Count(e.Slots.Nodes, "node"))
 	case Throttled:

@@ -98,8 +98,8 @@ func TestSentences(t *testing.T) {
 				"No node takes jobs: max_jobs is 0 on 1 node."},
 		{Explanation{Why: []Cause{Queued, NoNode, Crashed}, Position: &Position{Ahead: 2}, Problem: problem},
 			"The job is ready, and 2 jobs are before it; how long it waits cannot be told. No node takes jobs: " +
-				"none that is up has the role replication. It crashed before, last with unauthorized (no); what " +
-				"to do: correct it."},
+				"none with the role replication is up, but for those in maintenance or about to stop. It crashed " +
+				"before, last with unauthorized (no); what to do: correct it."},
 	} {
 		if got := c.e.Sentence(); got != c.want {
 			t.Errorf("%v:\n%s\nwant\n%s", c.e.Why, got, c.want)

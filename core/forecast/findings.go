@@ -208,8 +208,7 @@ func (r *report) wait() {
 		Length(o.LongestWait), Length(o.Run), ratio(o.Turns()), Length(o.Freshness))
 	var better []string
 	if o.LongestWait > late {
-		churn := int64(scale(int64(r.s.Node.MaxChurn), int64(o.LongestWait), int64(late))) + 1
-		if churn <= int64(r.s.Node.MaxJobs) {
+		if churn := r.churnInTime(o.LongestWait); churn > 0 {
 			better = append(better, fmt.Sprint(churn))
 		}
 		better = append(better, fmt.Sprintf("max_jobs = %d", 2*r.s.Node.MaxJobs))
@@ -217,14 +216,35 @@ func (r *report) wait() {
 	r.add("wait", o.LongestWait > late, "max_churn", says, better...)
 }
 
+// churnInTime is the max_churn with which no wait is late, or one with which waits are shorter; 0 for none. Waits do
+// not shrink exactly as it grows, so it is looked for.
+func (r *report) churnInTime(wait time.Duration) (churn int) {
+	s := r.s
+	for range 8 {
+		next := scale(int64(s.Node.MaxChurn), int64(wait), int64(late)) + 1
+		if wait <= late || next > int64(s.Node.MaxJobs) {
+			break
+		}
+		churn, s.Node.MaxChurn = int(next), int(next)
+		wait = Of(s, r.q).Longest().LongestWait
+	}
+	return churn
+}
+
 // starts tells what the starts cost.
 func (r *report) starts() {
 	says := fmt.Sprintf("%s jobs start in an hour. With %s until a run copies, that takes %s %% of all running time.",
 		Count(r.f.Starts), Length(r.q.Startup), Points(r.f.StartupCost))
 	var better []string
-	if r.f.StartupCost > costly {
-		churn := scale(int64(r.s.Node.MaxChurn), costly, r.f.StartupCost)
-		better = append(better, fmt.Sprint(max(1, churn)))
+	if cost := r.f.StartupCost; cost > costly {
+		s := r.s
+		for range 8 { // the cost does not grow exactly as max_churn does
+			s.Node.MaxChurn = int(max(1, scale(int64(s.Node.MaxChurn), costly, cost)))
+			if cost = Of(s, r.q).StartupCost; cost <= costly || s.Node.MaxChurn == 1 {
+				break
+			}
+		}
+		better = append(better, fmt.Sprint(s.Node.MaxChurn))
 	}
 	r.add("starts", r.f.StartupCost > costly, "max_churn", says, better...)
 }

@@ -50,7 +50,7 @@ func TestFindings(t *testing.T) {
 			[]int64{900, 40}, 0, "memory shares!(scheduling_policy=tags) wait starts usage"},
 		{"one-shots", "", []int64{100}, []int64{2000}, 400, "memory wait starts usage one_shots"},
 		{"one-shots everywhere", "", []int64{100}, []int64{2000}, 500, "memory wait starts usage one_shots!"},
-		{"long waits", "", []int64{100}, []int64{100_000}, 0, "memory wait!(max_churn=77 max_jobs=1000) starts usage"},
+		{"long waits", "", []int64{100}, []int64{100_000}, 0, "memory wait!(max_churn=96 max_jobs=1000) starts usage"},
 		{"many starts", "interval=1s max_churn=50", []int64{100}, []int64{2000}, 0,
 			"memory wait starts!(max_churn=8) usage"},
 		{"long runs", "min_run_time_sec=3600", []int64{100}, []int64{2000}, 0,
@@ -110,6 +110,47 @@ func TestBetterIsBetter(t *testing.T) {
 		}
 		if points := Points(f.ShareError); !strings.Contains(b.Then, "by up to "+points+" points") {
 			t.Errorf("%s = %s: %s, and not %s", b.Key, b.Value, b.Then, points)
+		}
+	}
+}
+
+// TestWaitAndStartsFollowed: who follows the advice on long waits and on many starts has it no more.
+func TestWaitAndStartsFollowed(t *testing.T) {
+	for _, c := range []struct {
+		name, keys string
+		jobs       []int64
+	}{
+		{"wait", "max_churn=1", []int64{9000, 1000}}, {"wait", "max_churn=7", []int64{9000, 1000}},
+		{"wait", "max_churn=20", []int64{100_000}}, {"wait", "max_churn=20", []int64{40_000, 1000}},
+		{"starts", "interval=1500", []int64{2000}}, {"starts", "interval=1s max_churn=50", []int64{2000}},
+		{"starts", "interval=1s max_churn=200", []int64{9000, 1000}},
+	} {
+		s, q := world(500, 20, 0, []int64{100, 100}[:len(c.jobs)], c.jobs)
+		for _, pair := range strings.Fields(c.keys) {
+			key, value, _ := strings.Cut(pair, "=")
+			if err := s.Set(key, value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		find := func() (f Finding) {
+			list, _ := Findings(s, q)
+			for _, f = range list {
+				if f.Name == c.name {
+					return f
+				}
+			}
+			return f
+		}
+		f := find()
+		if !f.Warning || len(f.Better) == 0 {
+			t.Errorf("%s %s: %+v", c.name, c.keys, f)
+			continue
+		}
+		if err := s.Set(f.Better[0].Key, f.Better[0].Value); err != nil {
+			t.Fatal(err)
+		}
+		if after := find(); after.Warning {
+			t.Errorf("%s %s: %+v, followed: %+v", c.name, c.keys, f.Better[0], after)
 		}
 	}
 }

@@ -90,8 +90,11 @@ func isOver(rec *Record) error {
 }
 
 func byItsDocument(rec *Record) error {
-	return Obstacle("document " + rec.DocID + " of " + rec.Database +
-		` says "paused": true; change that to resume the job`)
+	what := `document ` + rec.DocID + ` of ` + rec.Database + ` says "paused": true; change that`
+	if rec.Pause != nil {
+		return Obstacle(what + " and resume the job then, which an order has paused as well")
+	}
+	return Obstacle(what + " to resume the job")
 }
 
 // byDocument pauses, resumes or weighs the job of a document, or of a request, of which nothing else was changed.

@@ -116,14 +116,18 @@ func (p *parser) selector() jsontext.Value {
 	return selector
 }
 
-// builtinFilters are those of servers. Every CouchDB answers 400 to other names that begin so, for ever.
-var builtinFilters = []string{"_design", "_doc_ids", "_selector", "_view"}
+// builtinFilters are those of servers that need no body. Every CouchDB answers 400 to other names that begin so, and to
+// _selector without a body, for ever.
+var builtinFilters = []string{"_design", "_doc_ids", "_view"}
 
 func (p *parser) namedFilter(name ejson.Value) (FilterKind, string) {
 	if name.Kind != ejson.String {
 		p.badRequest("parameter `filter` must be a string")
 	}
 	if strings.HasPrefix(name.Text, "_") {
+		if name.Text == "_selector" {
+			p.badRequest("parameter `filter` cannot be _selector, which needs a body: write `selector` in its place")
+		}
 		if !slices.Contains(builtinFilters, name.Text) {
 			p.badRequest("parameter `filter` must be a filter function, ddocname/filtername, or one of %s, and is %s",
 				strings.Join(builtinFilters, ", "), shown(name))

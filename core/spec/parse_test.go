@@ -133,7 +133,6 @@ func TestFilters(t *testing.T) {
 		`"doc_ids":null,"selector":{}`:                    {Kind: Selector, Selector: jsontext.Value(`{}`)},
 		`"selector":{"b":1, "a":{"$gt":1}}`:               {Kind: Selector, Selector: jsontext.Value(`{"b":1,"a":{"$gt":1}}`)},
 		`"selector":{"a":{"$regex":"(?!x)"}}`:             {Kind: Selector, Selector: jsontext.Value(`{"a":{"$regex":"(?!x)"}}`)},
-		`"filter":"_selector"`:                            {Kind: BuiltinFilter, Name: "_selector"},
 		`"filter":"_design"`:                              {Kind: BuiltinFilter, Name: "_design"},
 		`"filter":"_view","query_params":{"view":"d/v"}`:  {Kind: BuiltinFilter, Name: "_view", QueryParams: jsontext.Value(`{"view":"d/v"}`)},
 		`"filter":"d/f"`:                                  {Kind: FunctionFilter, Name: "d/f"},
@@ -266,8 +265,9 @@ func TestRefusals(t *testing.T) {
 		{`"since_seq":[1e999],` + ends, "bad_request", "parameter `since_seq` has a number"},
 		{`"filter":"_vieww","query_params":{"view":"a/b"},` + ends, "bad_request",
 			"parameter `filter` must be a filter function, ddocname/filtername, or one of _design, _doc_ids, " +
-				"_selector, _view, and is \"_vieww\""},
+				"_view, and is \"_vieww\""},
 		{`"filter":"_",` + ends, "bad_request", "parameter `filter` must be"},
+		{`"filter":"_selector",` + ends, "bad_request", "parameter `filter` cannot be _selector"},
 		{`"filter":"_design/x",` + ends, "bad_request", "parameter `filter` must be"},
 		{`"query_params":{"a":[-1e400]},"filter":"a/b",` + ends, "bad_request", "parameter `query_params` has a number"},
 		{`"since_seq":[1` + strings.Repeat("0", 1000) + `],` + ends, "bad_request", "parameter `since_seq` has a number of more than 1000 digits"},

@@ -159,7 +159,7 @@ func position(v any) bool {
 
 func builtin(v any) bool {
 	name, _ := v.(string)
-	return !strings.HasPrefix(name, "_") || slices.Contains([]string{"_design", "_doc_ids", "_selector", "_view"}, name)
+	return !strings.HasPrefix(name, "_") || slices.Contains([]string{"_design", "_doc_ids", "_view"}, name)
 }
 
 func between(least, most int) func(any) bool {

@@ -130,6 +130,8 @@ func TestFindPages(t *testing.T) {
 
 // TestFindRefused: errors have CouchDB's words, and name what is wrong.
 func TestFindRefused(t *testing.T) {
+	const unsorted = "documents are sorted by _id alone, with a condition on _id in the selector: there is " +
+		"no other index, and none can be made"
 	s := found(t)
 	for body, want := range map[string][2]string{
 		`{}`:                            {"missing_required_key", "Missing required key: selector"},
@@ -161,10 +163,8 @@ func TestFindRefused(t *testing.T) {
 			"`sort`: each field is a name or an object of a name and asc or desc"},
 		`{"selector":{},"sort":["a",{"b":"desc"}]}`: {"unsupported_mixed_sort",
 			"`sort`: Sorts currently only support a single direction for all fields."},
-		`{"selector":{},"sort":["n"]}`: {"no_usable_index",
-			"No index exists for this sort, try indexing by the sort fields."},
-		`{"selector":{"n":1},"sort":["_id"]}`: {"no_usable_index",
-			"No index exists for this sort, try indexing by the sort fields."},
+		`{"selector":{},"sort":["n"]}`:        {"no_usable_index", unsorted},
+		`{"selector":{"n":1},"sort":["_id"]}`: {"no_usable_index", unsorted},
 		`{"selector":{},"bookmark":"foo"}`: {"invalid_bookmark",
 			"`bookmark` must be the bookmark of an answer of this service"},
 		`{"selector":{},"bookmark":5}`: {"invalid_bookmark",

@@ -254,7 +254,8 @@ func (o *findOptions) index() string { return "_design/" + strings.Join(o.useInd
 func (o *findOptions) usable() error {
 	switch {
 	case !o.sortable():
-		return invalid("no_usable_index", "No index exists for this sort, try indexing by the sort fields.")
+		return invalid("no_usable_index", "documents are sorted by _id alone, with a condition on _id in the "+
+			"selector: there is no other index, and none can be made")
 	case o.fallback:
 		return nil
 	case len(o.useIndex) == 0:

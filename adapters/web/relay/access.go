@@ -213,8 +213,12 @@ func (s gate) hosted(q *web.Request) error {
 	case jobstore.IsReplicatorDB(database), database == users.Database:
 		return nil
 	case q.Method == http.MethodPut:
-		return web.Forbidden("couchrelay hosts replicator databases only: _replicator and names that end in " +
-			"/_replicator; and _users")
+		reason := "couchrelay hosts replicator databases only: _replicator and names that end in /_replicator; and " +
+			"_users"
+		if strings.Contains(q.URL.Path, "/_replicator") {
+			reason += "; a slash in the name of a database is %2F in the path"
+		}
+		return web.Forbidden(reason)
 	}
 	return docs.ErrNoDatabase
 }

@@ -2,7 +2,6 @@ package relay
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 
 	"couchrelay/adapters/config"
 	"couchrelay/adapters/web"
+	"couchrelay/core/ejson"
 	"couchrelay/core/kv"
 )
 
@@ -151,14 +151,14 @@ func (a configAPI) reloadConfig(q *web.Request) error {
 
 // putKey takes the new value as a JSON string, and answers with the old one.
 func (a configAPI) putKey(q *web.Request) error {
-	var value *string
-	if err := readSetting(q, &value); err != nil {
+	value, err := readSetting(q)
+	if err != nil {
 		return err
 	}
-	if value == nil {
-		return web.BadRequest(notString)
+	if value.Kind != ejson.String {
+		return web.BadRequest("the body cannot be read: " + notString)
 	}
-	return a.changeKey(q, value)
+	return a.changeKey(q, &value.Text)
 }
 
 // deleteKey takes a value back, and answers with it.
@@ -176,12 +176,9 @@ func (a configAPI) changeKey(q *web.Request, value *string) error {
 // putSection takes an object with new values, for keys that have to change together, and answers with the old ones. A
 // null takes a value back.
 func (a configAPI) putSection(q *web.Request) error {
-	var values map[string]*string
-	if err := readSetting(q, &values); err != nil {
+	values, err := readSettings(q)
+	if err != nil {
 		return err
-	}
-	if len(values) == 0 {
-		return web.BadRequest("the body must be a JSON object of keys and values, which are strings or null")
 	}
 	old, err := a.changeConfig(q, values)
 	if err != nil {
@@ -208,17 +205,40 @@ func (a configAPI) changeConfig(q *web.Request, values map[string]*string) (map[
 
 const notString = `the value must be a JSON string, such as "true" or "500"`
 
-// readSetting reads the body, which needs no Content-Type, as in CouchDB.
-func readSetting(q *web.Request, into any) error {
+// readSetting reads the body, which needs no Content-Type, as in CouchDB. One that is no JSON is null.
+func readSetting(q *web.Request) (value ejson.Value, err error) {
 	const bound = 64 << 10
 	body, err := q.ReadBody(bound)
 	if err != nil {
-		return err
+		return value, err
 	}
-	if !utf8.Valid(body) || json.Unmarshal(body, into) != nil {
-		return web.BadRequest("the body cannot be read: " + notString)
+	if value, err = ejson.Parse(body); err != nil || !utf8.Valid(body) {
+		return ejson.Value{Kind: ejson.Null}, nil // which no setting is
 	}
-	return nil
+	return value, onceNamed(body)
+}
+
+// readSettings reads a body with several settings.
+func readSettings(q *web.Request) (map[string]*string, error) {
+	body, err := readSetting(q)
+	if err != nil {
+		return nil, err
+	}
+	if body.Kind != ejson.Object || len(body.Members) == 0 {
+		return nil, web.BadRequest("the body must be a JSON object of keys and values, which are strings or null")
+	}
+	values := map[string]*string{}
+	for _, m := range body.Members {
+		switch m.Value.Kind {
+		case ejson.String:
+			values[m.Name] = &m.Value.Text
+		case ejson.Null:
+			values[m.Name] = nil
+		default:
+			return nil, web.BadRequest("`%s`: %s, or null", m.Name, notString)
+		}
+	}
+	return values, nil
 }
 
 // configuration is the part of Host that these endpoints need.

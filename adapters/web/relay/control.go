@@ -12,6 +12,8 @@ import (
 	"couchrelay/core/instant"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Bounds in bytes of what a user says to an order.
@@ -20,15 +22,21 @@ const (
 	maxReason    = 1000
 )
 
-// members reads a body whose members are all strings, of these names. An empty body has none.
+// members reads a body whose members are all strings, of these names, each once. An empty body has none.
 func members(q *web.Request, names ...string) (map[string]string, error) {
 	body, err := q.JSONBody(maxOrderBody)
 	if err != nil || len(bytes.TrimSpace(body)) == 0 {
 		return nil, err
 	}
 	object, err := ejson.Parse(body)
-	if err != nil || object.Kind != ejson.Object {
+	switch {
+	case len(names) == 0 && (err != nil || object.Kind != ejson.Object || len(object.Members) > 0):
+		return nil, web.BadRequest("the body must be empty, or {}")
+	case err != nil || object.Kind != ejson.Object:
 		return nil, web.BadRequest("the body must be a JSON object, with %s", strings.Join(names, ", "))
+	}
+	if err := onceNamed(body); err != nil {
+		return nil, err
 	}
 	found := map[string]string{}
 	for _, m := range object.Members {
@@ -45,11 +53,19 @@ func members(q *web.Request, names ...string) (map[string]string, error) {
 	return found, nil
 }
 
+// onceNamed refuses JSON that has a name twice, of which one would be ignored.
+func onceNamed(body []byte) error {
+	if _, err := jsontext.NewDecoder(bytes.NewReader(body)).ReadValue(); err != nil {
+		return web.BadRequest("the body cannot be read: %s", strings.TrimPrefix(err.Error(), "jsontext: "))
+	}
+	return nil
+}
+
 // meant refuses requests without a body that do not say that it is JSON: browsers send such ones for foreign pages,
-// with the login of their user.
+// with the login of their user. A body that says something would be ignored, so it is refused, too.
 func meant(h web.Handler) web.Handler {
 	return func(q *web.Request) error {
-		if _, err := q.JSONBody(maxOrderBody); err != nil {
+		if _, err := members(q); err != nil {
 			return err
 		}
 		return h(q)
@@ -96,6 +112,9 @@ func (s control) order(q *web.Request) error {
 	if !known || id == "" {
 		return web.NotFound("no such order: POST /_scheduler/jobs/ID/ORDER takes " + knownOrders)
 	}
+	if err := noParameters(q); err != nil {
+		return err
+	}
 	body, err := members(q, "reason")
 	if err != nil {
 		return err
@@ -118,8 +137,13 @@ func (s control) order(q *web.Request) error {
 			return struct{}{}, err
 		}
 		answer.OK, answer.ID, answer.Changed = true, jobID, answer.Changed || changed
-		if changed && !rec.Transient() && name == "cancel" {
-			answer.Note = "document " + rec.DocID + " of " + rec.Database + " is deleted, and the job's history with it"
+		if !rec.Transient() && name == "cancel" {
+			document := "document " + rec.DocID + " of " + rec.Database
+			if changed {
+				answer.Note = document + " is deleted, and the job's history with it"
+			} else if rec.State.Terminal() {
+				answer.Note = "the job is over, and goes when " + document + " is deleted"
+			}
 		}
 		if rec, err = s.Store.Record(tx, jobID); err != nil {
 			return struct{}{}, err

@@ -168,6 +168,9 @@ func TestOrdersRefused(t *testing.T) {
 	}
 	s.Fails("POST /_scheduler/jobs/"+id+"/resume", 409, "conflict",
 		`document r of _replicator says \"paused\": true; change that to resume the job`)
+	s.Ask("POST /_scheduler/jobs/" + id + "/pause")
+	s.Fails("POST /_scheduler/jobs/"+id+"/resume", 409, "conflict", `document r of _replicator says \"paused\": true; `+
+		`change that and resume the job then, which an order has paused as well`)
 	s.Fails("POST /_scheduler/jobs/"+id+"/stop", 404, "not_found",
 		"no such order: POST /_scheduler/jobs/ID/ORDER takes "+knownOrders)
 	s.Fails("POST /_scheduler/jobs/pause", 404, "not_found",
@@ -179,7 +182,9 @@ func TestOrdersRefused(t *testing.T) {
 	for _, order := range []string{"pause", "resume"} {
 		s.Fails("POST /_scheduler/jobs/"+over+"/"+order, 409, "conflict", "the job is over: it is completed")
 	}
-	if v := show(s, "POST /_scheduler/jobs/"+over+"/cancel"); v["state"] != "completed" || v["changed"] != false {
+	v := show(s, "POST /_scheduler/jobs/"+over+"/cancel")
+	if v["state"] != "completed" || v["changed"] != false ||
+		v["note"] != "the job is over, and goes when document over of _replicator is deleted" {
 		t.Errorf("cancel of one that is over: %v", v)
 	}
 }

@@ -116,6 +116,9 @@ type (
 
 // explainJob answers GET /_scheduler/jobs/ID/explain.
 func (s *service) explainJob(q *web.Request, id string) error {
+	if err := noParameters(q); err != nil {
+		return err
+	}
 	if err := s.mustSteer(q, id); err != nil {
 		return err
 	}

@@ -90,6 +90,9 @@ func refusedDocOf(r jobstore.Refusal) refusedDoc {
 // failuresPage reads which page is asked for: its length and the document and revision before it.
 func failuresPage(q *web.Request) (limit int, doc, rev string, err error) {
 	limit = defaultFailures
+	if err := onceEach(q); err != nil {
+		return 0, "", "", err
+	}
 	for name := range q.Query {
 		switch text := q.Query.Get(name); name {
 		case "limit":

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strings"
 
 	"couchrelay/adapters/web"
 	"couchrelay/core/jobs"
@@ -86,7 +85,9 @@ func (s *service) listDocs(q *web.Request) error {
 
 // listDocsOf lists the replications of the documents of a database.
 func (s *service) listDocsOf(q *web.Request, database string) error {
-	database = strings.TrimSuffix(database, allDatabases)
+	if database == allDatabases {
+		database = ""
+	}
 	l, err := s.newList(q, jobstore.Filter{Documents: true}, database, web.Unlimited)
 	if err != nil {
 		return err

@@ -128,8 +128,8 @@ func (s *service) nodeName(q *web.Request) string {
 
 // noPart answers requests for all that CouchDB's nodes tell and these do not.
 func noPart(*web.Request) error {
-	return web.NotImplemented("of a node there are its state (/_node/NAME), _config, _stats, _system and " +
-		"_prometheus; see also /_scheduler/nodes")
+	return web.NotImplemented("of a node there are its state (/_node/NAME), _config, _stats, _system, _prometheus, " +
+		"_rekey, _check and _backup; see also /_scheduler/nodes")
 }
 
 // clusterSetup answers GET /_cluster_setup, which Fauxton asks: there is nothing to set up.

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -24,6 +25,34 @@ var (
 	synonyms = []string{"startkey", "endkey"}
 	ignored  = []string{"include_docs"}
 )
+
+// noParameters refuses parameters of endpoints that have none and that CouchDB has not: they would be ignored.
+func noParameters(q *web.Request) error {
+	for _, name := range slices.Sorted(maps.Keys(q.Query)) {
+		return web.QueryError("unknown parameter `" + name + "`: there are none here")
+	}
+	return nil
+}
+
+// onceEach refuses parameters that are given more than once, of which all but one would be ignored.
+func onceEach(q *web.Request) error {
+	for _, name := range slices.Sorted(maps.Keys(q.Query)) {
+		if len(q.Query[name]) > 1 {
+			return web.QueryError(name + " is given more than once")
+		}
+	}
+	return nil
+}
+
+// plainly is a handler behind noParameters.
+func plainly(h web.Handler) web.Handler {
+	return func(q *web.Request) error {
+		if err := noParameters(q); err != nil {
+			return err
+		}
+		return h(q)
+	}
+}
 
 // parameters reads what is asked for.
 func (l *list) parameters(most int64) error {
@@ -117,6 +146,10 @@ func (l *list) bounds() (err error) {
 	get := func(names ...string) (id string) {
 		for _, name := range names {
 			if err == nil && l.q.Query.Has(name) {
+				if id != "" {
+					err = web.QueryError(name + " is " + names[0] + ", which is given as well")
+					break
+				}
 				id, err = unquoted(name, l.q.Query.Get(name))
 			}
 		}
@@ -156,11 +189,17 @@ func (l *list) readKeyList() error {
 			return web.QueryError("keys does not go together with " + name)
 		}
 	}
-	if json.Unmarshal([]byte(l.q.Query.Get("keys")), &l.keys) != nil || len(l.keys) > manyKeys {
-		return web.QueryError(fmt.Sprintf("keys must be a JSON array of at most %d strings", manyKeys))
+	var keys []*string
+	mistake := web.QueryError(fmt.Sprintf("keys must be a JSON array of at most %d strings", manyKeys))
+	if json.Unmarshal([]byte(l.q.Query.Get("keys")), &keys) != nil || keys == nil || len(keys) > manyKeys {
+		return mistake
 	}
-	for i := range l.keys {
-		if l.Documents {
+	l.keys = make([]string, len(keys))
+	for i, key := range keys {
+		if key == nil {
+			return mistake
+		}
+		if l.keys[i] = *key; l.Documents {
 			l.keys[i] = l.Instance + l.keys[i]
 		}
 	}

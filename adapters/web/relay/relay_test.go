@@ -167,6 +167,10 @@ func TestDeletionOfManyJobs(t *testing.T) {
 	var held atomic.Bool
 	s := newService(t, func(o *Options) { o.DB = sweepless{o.DB, &held} })
 	s.Want("PUT /_replicator", 201, `{"ok":true}`)
+	const hosted = "couchrelay hosts replicator databases only: _replicator and names that end in /_replicator; and " +
+		"_users"
+	s.Fails("PUT /other", 403, "forbidden", hosted)
+	s.Fails("PUT /other/_replicator", 403, "forbidden", hosted+"; a slash in the name of a database is %2F in the path")
 	s.Want("PUT /other%2F_replicator", 201, `{"ok":true}`)
 	document := func(i int) string {
 		return fmt.Sprintf(`{"_id":"r%d","source":"http://h/a%d","target":"http://h/b"}`, i, i)

@@ -46,7 +46,8 @@ func (s *service) docs(q *web.Request) error {
 	if !jobstore.IsReplicatorDB(database) {
 		end := slices.Index(q.Rest, "_replicator")
 		if end < 0 {
-			return web.BadRequest("Invalid path: no replicator database")
+			return web.BadRequest("Invalid path: no replicator database, which is _replicator or ends with " +
+				"/_replicator")
 		}
 		database, rest = strings.Join(q.Rest[:end+1], "/"), q.Rest[end+1:]
 	}

@@ -39,6 +39,9 @@ const (
 // standingPage reads which page is asked for: its length, and the name before it.
 func standingPage(q *web.Request) (limit int, after string, err error) {
 	limit = defaultStanding
+	if err := onceEach(q); err != nil {
+		return 0, "", err
+	}
 	for name := range q.Query {
 		switch text := q.Query.Get(name); name {
 		case "limit":

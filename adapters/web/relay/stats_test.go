@@ -72,7 +72,7 @@ func TestStats(t *testing.T) {
 		t.Errorf("the process: %v", system)
 	}
 	s.Fails("GET /_node/_local/_versions", 501, "not_implemented", "of a node there are its state (/_node/NAME), "+
-		"_config, _stats, _system and _prometheus; see also /_scheduler/nodes")
+		"_config, _stats, _system, _prometheus, _rekey, _check and _backup; see also /_scheduler/nodes")
 }
 
 // scrape reads metrics, which must be such as Prometheus takes.

@@ -51,7 +51,7 @@ const orders = [
   {
     name: 'cancel',
     title: 'Cancel…',
-    fits: () => true,
+    fits: j => !over(j),
     danger: true,
     why: false,
     text: j =>
