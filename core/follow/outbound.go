@@ -102,7 +102,7 @@ func (out *outward) advance() {
 
 // rest ends a pass, and begins another one or looks at the mirror if the time for that has come.
 func (out *outward) rest() {
-	r := out.run
+	r, passed := out.run, out.passing
 	switch {
 	case out.skipped:
 		if out.passing {
@@ -116,10 +116,13 @@ func (out *outward) rest() {
 		out.fails, out.troubled, out.stray.Mark = 0, false, peer.Mark{}
 	}
 	out.passing, out.skipped = false, false
+	// By turns: passes may begin again at once, and each may take long for one document, and the mirror may change for
+	// hours, so that each look is followed by another one.
+	due := out.retry != 0 && out.retry <= r.w.now
 	switch {
-	case out.next <= r.w.now: // first, as passes may begin again at once, and each may take long for one document
+	case out.next <= r.w.now && (passed || !due):
 		out.ask(Look{Held: r.Held, Looked: out.looked})
-	case out.retry != 0 && out.retry <= r.w.now:
+	case due:
 		out.passing, out.retry = true, 0
 		out.ask(Prepare{Held: r.Held, Looked: out.looked, All: true})
 	}

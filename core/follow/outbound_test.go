@@ -325,8 +325,12 @@ func TestRest(t *testing.T) {
 	if out.rest(); !out.passing || !out.asking {
 		t.Error("what the feed has brought waits for a pause")
 	}
-	out.asking, out.passing, out.retry, out.next = false, false, r.w.now, r.w.now
+	out.asking, out.retry, out.next = false, r.w.now, r.w.now
 	if out.rest(); out.passing || !out.asking {
 		t.Error("passes that begin at once keep the mirror from being looked at")
+	}
+	out.asking, out.next = false, r.w.now
+	if out.rest(); !out.passing || !out.asking {
+		t.Error("looks at a mirror that changes all the time keep passes from beginning")
 	}
 }
