@@ -215,6 +215,21 @@ func TestStatesWithoutOdd(t *testing.T) {
 	}
 }
 
+// TestReadsForget: a document that has failed alone, and was read since, is not left out as one beside it fails.
+func TestReadsForget(t *testing.T) {
+	p, f := &reads{}, &peer.Failure{Kind: peer.TimedOut}
+	var got []outcome
+	for _, failure := range []*peer.Failure{f, nil, nil} { // alone, about none, alone
+		got = append(got, p.judge(p.op([]string{"x"}), failure, 1))
+	}
+	for _, failure := range []*peer.Failure{f, nil} { // both, about none
+		got = append(got, p.judge(p.op([]string{"x", "y"}), failure, 1))
+	}
+	if want := []outcome{again, unread, taken, again, again}; !slices.Equal(got, want) {
+		t.Errorf("the answers mean %v", got)
+	}
+}
+
 // TestReadsGrow: after a request for documents was split, those that succeed ask for twice as many each time, and at
 // last for all.
 func TestReadsGrow(t *testing.T) {

@@ -77,7 +77,7 @@ func (p *reads) judge(op peer.ReadDocs, f *peer.Failure, tries int) outcome {
 		return failed
 	case n > 1:
 		// Reached: a request for documents is repeated in parts
-		p.most, p.probe = n/2, true
+		p.most, p.probe, p.alone = n/2, true, nil
 		return again
 	}
 	if p.id != op.IDs[0] {
