@@ -159,7 +159,7 @@ func (in *inward) passOver(t replication.Trouble) {
 		return
 	}
 	in.leave(in.left.unread[0], t)
-	in.left.unread = in.left.unread[1:]
+	in.left.unread, in.reads.row = in.left.unread[1:], 0
 	in.confirmed()
 }
 
