@@ -34,7 +34,8 @@ type outward struct {
 	reads   reads
 	states  []State // of the page, whose documents are not read
 	edits   []edit  // to be written
-	alone   bool    // one by one: a request with several was refused as a whole
+	alone   bool    // one by one: a request with several failed
+	row     int     // how many in a row have failed alone
 	written []Written
 }
 
@@ -102,7 +103,7 @@ func (out *outward) advance() {
 
 // rest ends a pass, and begins another one or looks at the mirror if the time for that has come.
 func (out *outward) rest() {
-	r := out.run
+	r, passed := out.run, out.passing
 	switch {
 	case out.skipped:
 		if out.passing {
@@ -116,10 +117,13 @@ func (out *outward) rest() {
 		out.fails, out.troubled, out.stray.Mark = 0, false, peer.Mark{}
 	}
 	out.passing, out.skipped = false, false
+	// By turns: passes may begin again at once, and each may take long for one document, and the mirror may change for
+	// hours, so that each look is followed by another one.
+	due := out.retry != 0 && out.retry <= r.w.now
 	switch {
-	case out.next <= r.w.now: // first, as passes may begin again at once, and each may take long for one document
+	case out.next <= r.w.now && (passed || !due):
 		out.ask(Look{Held: r.Held, Looked: out.looked})
-	case out.retry != 0 && out.retry <= r.w.now:
+	case due:
 		out.passing, out.retry = true, 0
 		out.ask(Prepare{Held: r.Held, Looked: out.looked, All: true})
 	}
@@ -208,22 +212,23 @@ func (out *outward) reply(c *call, reply peer.Reply) {
 	}
 }
 
-// failed ends a pass for the failure of an operation. A write that may have been refused for one of its documents says
-// nothing of the others.
+// failed ends a pass for the failure of an operation. A write that may have failed for one of its documents, or since
+// they take too long together, says nothing of the others.
 func (out *outward) failed(op peer.Op, f *peer.Failure) {
 	t := replication.TroubleOf(op, f)
 	_, writes := op.(peer.EditDocs)
-	refused := writes && refusesOne(f)
+	mayBeOne := writes && ofOne(f)
 	switch {
-	case refused && out.atOnce() > 1:
-		// Reached: states are written one by one, as several at once were refused
+	case mayBeOne && out.atOnce() > 1:
+		// Reached: states are written one by one, as several at once failed
 		out.alone = true
-	case refused:
+	case writes && refusesOne(f), mayBeOne && out.row < maxUnread: // more are the server's trouble
+		out.row++
 		out.trouble(t.Error, fmt.Sprintf("the state of document %q cannot be written: %s", out.edits[0].ID, t.Reason))
 		out.edits = out.edits[1:]
 	default:
 		out.trouble(t.Error, t.Reason)
-		out.states, out.edits, out.paging = nil, nil, false
+		out.states, out.edits, out.paging, out.row = nil, nil, false, 0
 	}
 }
 
@@ -290,7 +295,7 @@ func (out *outward) read(got peer.DocsRead) {
 func (out *outward) edited(got peer.Edited) {
 	n := out.atOnce()
 	edits := out.edits[:n]
-	out.edits = out.edits[n:]
+	out.edits, out.row = out.edits[n:], 0
 	if len(got.Docs) != len(edits) {
 		out.trouble("malformed_response", "the server answered about other documents than it was sent")
 		return

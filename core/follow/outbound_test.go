@@ -126,7 +126,7 @@ func TestWhatIsNotWritten(t *testing.T) {
 			ID: id, Rev: "1-a", Body: digest, Members: []ejson.Member{over}, Digest: stateDigest([]ejson.Member{over}),
 		})
 	}
-	r.out.alone = true // a request before was refused as a whole
+	r.out.alone = true // a request before failed as a whole
 	r.out.read(peer.DocsRead{Docs: []peer.DocRead{
 		{ID: "large", Rev: "1-a", TooLarge: true}, {ID: "deleted", Rev: "1-a", Deleted: true, Body: []byte("{}")},
 		{ID: "missing"}, {ID: "there", Rev: "1-a", Body: []byte("{}")},
@@ -215,6 +215,21 @@ func TestStatesWithoutOdd(t *testing.T) {
 	}
 }
 
+// TestReadsForget: a document that has failed alone, and was read since, is not left out as one beside it fails.
+func TestReadsForget(t *testing.T) {
+	p, f := &reads{}, &peer.Failure{Kind: peer.TimedOut}
+	var got []outcome
+	for _, failure := range []*peer.Failure{f, nil, nil} { // alone, about none, alone
+		got = append(got, p.judge(p.op([]string{"x"}), failure, 1))
+	}
+	for _, failure := range []*peer.Failure{f, nil} { // both, about none
+		got = append(got, p.judge(p.op([]string{"x", "y"}), failure, 1))
+	}
+	if want := []outcome{again, unread, taken, again, again}; !slices.Equal(got, want) {
+		t.Errorf("the answers mean %v", got)
+	}
+}
+
 // TestReadsGrow: after a request for documents was split, those that succeed ask for twice as many each time, and at
 // last for all.
 func TestReadsGrow(t *testing.T) {
@@ -230,8 +245,8 @@ func TestReadsGrow(t *testing.T) {
 	}
 }
 
-// TestRefusedEdits: a request that is refused as a whole is split, one that is refused for one document leaves that
-// out, and any other failure ends the pass.
+// TestRefusedEdits: a request that fails as a whole, perhaps for one document, is split, one that fails so for one
+// document leaves that out, and any other failure ends the pass.
 func TestRefusedEdits(t *testing.T) {
 	status := func(n int) *peer.Failure { return &peer.Failure{Kind: peer.Status, Status: n} }
 	for _, c := range []struct {
@@ -242,10 +257,11 @@ func TestRefusedEdits(t *testing.T) {
 		told    bool
 	}{
 		{3, status(413), 3, 1, false}, {3, status(500), 3, 1, false}, {1, status(413), 0, 0, true},
-		{3, status(503), 0, 0, true}, {3, status(401), 0, 0, true}, {1, status(500), 0, 0, true},
+		{3, status(503), 3, 1, false}, {3, status(401), 0, 0, true}, {1, status(500), 0, 0, true},
 		{3, status(400), 3, 1, false}, {3, status(403), 3, 1, false},
 		{3, &peer.Failure{Kind: peer.Status, Status: 403, Error: "forbidden"}, 0, 0, true},
-		{3, &peer.Failure{Kind: peer.Broken, Status: 500}, 0, 0, true},
+		{3, &peer.Failure{Kind: peer.TimedOut}, 3, 1, false}, {1, &peer.Failure{Kind: peer.TimedOut}, 0, 0, true},
+		{3, &peer.Failure{Kind: peer.Unreachable, Status: 500}, 0, 0, true},
 	} {
 		r := &run{w: New(Config{Worker: "w"})}
 		r.in.run, r.out.run = r, r
@@ -269,6 +285,15 @@ func TestRefusedEdits(t *testing.T) {
 	r.out.failed(peer.ReadDocs{}, status(413))
 	if len(r.out.edits) != 0 {
 		t.Error("a read that is refused leaves edits")
+	}
+	for n, left := range map[int]int{503: 0, 500: 20} {
+		r.out.edits, r.out.alone, r.out.row = make([]edit, 31), true, 0
+		for range maxUnread + 1 {
+			r.out.failed(peer.EditDocs{}, status(n))
+		}
+		if len(r.out.edits) != left {
+			t.Errorf("after so many that fail with %d, %d are left", n, len(r.out.edits))
+		}
 	}
 }
 
@@ -325,8 +350,12 @@ func TestRest(t *testing.T) {
 	if out.rest(); !out.passing || !out.asking {
 		t.Error("what the feed has brought waits for a pause")
 	}
-	out.asking, out.passing, out.retry, out.next = false, false, r.w.now, r.w.now
+	out.asking, out.retry, out.next = false, r.w.now, r.w.now
 	if out.rest(); out.passing || !out.asking {
 		t.Error("passes that begin at once keep the mirror from being looked at")
+	}
+	out.asking, out.next = false, r.w.now
+	if out.rest(); !out.passing || !out.asking {
+		t.Error("looks at a mirror that changes all the time keep passes from beginning")
 	}
 }

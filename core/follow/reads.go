@@ -77,7 +77,7 @@ func (p *reads) judge(op peer.ReadDocs, f *peer.Failure, tries int) outcome {
 		return failed
 	case n > 1:
 		// Reached: a request for documents is repeated in parts
-		p.most, p.probe = n/2, true
+		p.most, p.probe, p.alone = n/2, true, nil
 		return again
 	}
 	if p.id != op.IDs[0] {
@@ -159,7 +159,7 @@ func (in *inward) passOver(t replication.Trouble) {
 		return
 	}
 	in.leave(in.left.unread[0], t)
-	in.left.unread = in.left.unread[1:]
+	in.left.unread, in.reads.row = in.left.unread[1:], 0
 	in.confirmed()
 }
 

@@ -211,10 +211,10 @@ func TestRefusedStates(t *testing.T) {
 }
 
 // TestRefusedAsAWhole: one document of a write has grown too large, or makes the server fail (500), or a firewall
-// refuses its contents (403 without a word), or the server its JSON (400), so that the whole write is refused. The
-// states of all other documents are written all the same.
+// refuses its contents (403 without a word), or the server its JSON (400), or the server takes too long for it (503,
+// 504), so that the whole write fails. The states of all other documents are written all the same.
 func TestRefusedAsAWhole(t *testing.T) {
-	for _, status := range []int{413, 500, 400, 403} {
+	for _, status := range []int{413, 500, 400, 403, 503, 504} {
 		w := newWorld(t)
 		w.couch.whole = status
 		ids := []string{"a", "large", "z"}

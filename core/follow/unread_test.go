@@ -109,6 +109,25 @@ func TestUnreadDocsOfAnother(t *testing.T) {
 	w.expect("d4", jobstore.Pending, "")
 }
 
+// TestUnreadDocsThenOne: many documents that could not be read still cannot as a run asks for them later. One more
+// that the feed then brings is left out, too, and the run goes on.
+func TestUnreadDocsThenOne(t *testing.T) {
+	w, k := followed(t, 30)
+	w.couch.unread, w.couch.unable = map[string]bool{}, unreadDocs()["500"]
+	for i := range 30 {
+		id := fmt.Sprint("d", i)
+		w.write(id, to(50+i))
+		w.couch.unread[id] = i%2 == 0
+	}
+	w.settle(12 * time.Minute)
+	w.couch.unread["d1"] = true
+	w.write("d1", to(81))
+	w.settle(time.Minute)
+	if k.told("d1") != 1 || k.noted("follow_failed") {
+		t.Errorf("operators are told %v", k.notes)
+	}
+}
+
 // completeBut has the jobs of n documents complete. All documents but one get their states.
 func (w *world) completeBut(n int, but string) {
 	w.t.Helper()

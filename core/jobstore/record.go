@@ -126,6 +126,14 @@ func (s Stats) ofCheckpoints() Stats { return Stats{ListSaved: s.ListSaved} }
 // Untold reports whether no run has told any numbers.
 func (s Stats) Untold() bool { return s == s.ofCheckpoints() }
 
+// unbegun reports whether they are of a run that could not begin, as a file of certificates was not there: it says that
+// nothing is to come, at no place in the feed, and knows nothing of what the job has done before.
+func (s Stats) unbegun() bool {
+	pending := s.ChangesPending
+	s.ChangesPending = nil
+	return pending != nil && s == Stats{}
+}
+
 // SeqText is a sequence as monitoring shows it: always a string, though servers may have any JSON for one.
 type SeqText string
 
@@ -228,6 +236,9 @@ func (r *Record) heal() { r.ErrorCount, r.Error, r.Reason, r.Throttled = 0, "", 
 // tell takes the numbers of a run. One that has moved the checkpoint on, or has done all there is, is not stuck. How
 // long it lasts tells nothing of that: a document that cannot be copied may be slow to fail.
 func (r *Record) tell(stats Stats) {
+	if stats.unbegun() {
+		return
+	}
 	before, now := r.Stats.CheckpointedSourceSeq, stats.CheckpointedSourceSeq
 	moved := before != "" && now != "" && now != before // it is empty until the run has read the logs
 	pending := stats.ChangesPending

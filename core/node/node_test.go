@@ -1,6 +1,7 @@
 package node
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -67,6 +68,21 @@ func TestCrashBacksOffAndComesBack(t *testing.T) {
 	}
 	w.pass(10 * time.Second)
 	n.runOf("r")
+}
+
+// TestUnbegunRunTellsNothing: a run that cannot be begun, as a file of certificates is not there, leaves its job the
+// numbers, and what is known of its checkpoints, that it had.
+func TestUnbegunRunTellsNothing(t *testing.T) {
+	w := newWorld(t)
+	w.put("r", `{"source":"http://h/a","target":"http://h/b"}`)
+	n := w.start("n1", nil)
+	info := replication.Info{ListSaved: [2]int64{3, 4}, ChangesPending: 7}
+	info.DocsWritten = 5
+	n.step(RunProgress{Run: n.runOf("r"), Info: info})
+	n.endRun(n.runOf("r"), replication.Crashed)
+	if got := w.record("r").Stats; !reflect.DeepEqual(got, jobstore.StatsOf(info)) {
+		t.Errorf("the job has %+v", got)
+	}
 }
 
 func TestRotation(t *testing.T) {

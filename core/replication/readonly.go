@@ -50,15 +50,21 @@ func (o *opener) readOnlySource() *checkpoint.ReadOnly {
 	return of
 }
 
-// findLast asks the source for the changes by which it is known, and goes on from the target's log.
+// findLast asks the source for the changes by which it is known, and goes on from the target's log, unless that relies
+// on another job's list.
 func (o *opener) findLast(of *checkpoint.ReadOnly) {
 	goOn := func() {
 		// Reached: a run goes on from the target's log alone
 		o.readOnly = o.readOnly || o.declined[peer.Source] != nil // however it refuses: the change tells it from others
-		o.commits.lone = lone{counts: true, through: of.Last, committed: of.Last, committedNewest: of.Newest}
+		o.commits.lone = lone{counts: true, committed: of.Last, committedNewest: of.Newest}
 		log := o.sides[peer.Target].log
 		start := log.Newest()
-		start.RecordedSeq = of.Last.Seq
+		if !o.counts(start.List) {
+			// Reached: a run begins beside another one of a source that stores no logs
+			o.compare()
+			return
+		}
+		o.commits.lone.through, start.RecordedSeq = of.Last, of.Last.Seq
 		o.copyFrom(start, log.History)
 	}
 	o.find(of.Last.Find(), has, func() {

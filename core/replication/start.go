@@ -292,7 +292,7 @@ func (o *opener) locate(on peer.Side) {
 		o.restart()
 		return
 	}
-	if of := o.readOnlySource(); of != nil && o.counts(o.sides[peer.Target].log.Newest().List) {
+	if of := o.readOnlySource(); of != nil {
 		o.findLast(of)
 		return
 	}
@@ -341,10 +341,15 @@ func (o *opener) wentBack() bool {
 	return o.readOnlySource() == nil && source.IsNewer(target)
 }
 
-// compare begins at the newest checkpoint that both logs have and that counts.
+// compare begins at the newest checkpoint that both logs have and that counts. If the source stores no logs, and still
+// has what the target's log knows it by, that log keeps its checkpoints: a run of another job finds its own among them,
+// and would else end, begin anew, and end this one in its turn.
 func (o *opener) compare() {
 	source, target := o.sides[peer.Source].trusted(), o.sides[peer.Target].trusted()
 	start, history := checkpoint.Compare(source, target, o.counts)
+	if o.commits.lone.committed.ID != "" {
+		history = target.History
+	}
 	// What only the target's log says of the list is to be said to the source, too: else nothing tells that a target
 	// was put back to a backup.
 	if said := source.Says(o.plan.List.Job); said != (checkpoint.List{}) && o.counts(said) {

@@ -357,14 +357,6 @@ func (r opener) lone() *lone {
 	return l
 }
 
-// loneOf is lone, if the run may go on from the target's newest checkpoint.
-func (r opener) loneOf() *lone {
-	if l := r.lone(); l != nil && r.may(r.start.sides[peer.Target].log.session()) {
-		return l
-	}
-	return nil
-}
-
 // proves judges a question for the last change that a source is known by.
 func (r opener) proves(op peer.FindRev) error {
 	next := r.unproved()
@@ -377,7 +369,7 @@ func (r opener) proves(op peer.FindRev) error {
 
 // unproved are the questions whose answers the run does not know yet, or that the source has denied.
 func (r opener) unproved() []peer.FindRev {
-	l := r.loneOf()
+	l := r.lone()
 	if l == nil {
 		return nil
 	}
@@ -461,9 +453,10 @@ func (r opener) beginsAt() (peer.Seq, Transition) {
 		r.took(passesOthers)
 	}
 	if !r.Reset && !gone {
-		if l := r.loneOf(); l != nil && len(r.unproved()) == 0 {
-			r.start.alone = true
-			return peer.Seq(l.Seq), beginsAlone
+		if l := r.lone(); l != nil && len(r.unproved()) == 0 {
+			if r.start.alone = true; r.may(r.start.sides[peer.Target].log.session()) {
+				return peer.Seq(l.Seq), beginsAlone
+			}
 		}
 		if e, _ := r.common(); e != (entry{}) && e.seq != peer.Zero {
 			r.start.ancestor = e
