@@ -21,11 +21,12 @@ const docroot = "COUCHDB_FAUXTON_DOCROOT"
 // Environ reads the environment, whose variables override files: COUCHDB_FAUXTON_DOCROOT, and
 // COUCHDB_NODE_TYPE_API_FRONTEND and COUCHDB_NODE_TYPE_REPLICATION, true or false. CouchDB takes any value but
 // false for true; here that is an error, since a misspelt false would give the node the role that it is to be kept
-// from. A node without a role is an error too.
+// from. A node without a role is an error too. COUCHDB_FAUXTON_DOCROOT that is empty counts as not set: no directory
+// has that name, and a unit or a container may set it for all.
 func (c *Config) Environ(environ []string) error {
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
-		if name == docroot {
+		if name == docroot && value != "" {
 			c.Beside.Fauxton = value
 		}
 		label, is := strings.CutPrefix(name, rolePrefix)

@@ -45,6 +45,9 @@ func TestRoles(t *testing.T) {
 	if err := c.Environ([]string{"COUCHDB_FAUXTON_DOCROOT=/www"}); err != nil || c.Beside.Fauxton != "/www" {
 		t.Errorf("%q, %v", c.Beside.Fauxton, err)
 	}
+	if err := c.Environ([]string{"COUCHDB_FAUXTON_DOCROOT="}); err != nil || c.Beside.Fauxton != "/www" {
+		t.Errorf("an empty variable makes %q of the file's value, %v", c.Beside.Fauxton, err)
+	}
 	if err := c.Environ([]string{"COUCHDB_NODE_TYPE_VIEW_INDEXING=true"}); err != nil ||
 		!slices.Contains(c.Ignored, "COUCHDB_NODE_TYPE_VIEW_INDEXING") {
 		t.Errorf("%v, %v", c.Ignored, err)
