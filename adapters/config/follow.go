@@ -152,6 +152,9 @@ func (c *Config) Followed() (list []Followed, err error) {
 		if !f.URL.IsSet() || len(f.Databases) == 0 {
 			return nil, fmt.Errorf("[%s%s] url and databases are needed both", followPrefix, name)
 		}
+		if f.twoLogins() {
+			return nil, fmt.Errorf("[%s%s] auth: url has a user as well: one must go", followPrefix, name)
+		}
 		if _, is := c.Profiles[f.TLS]; f.TLS != "" && !is {
 			return nil, fmt.Errorf("[%s%s] tls = %s: there is no section [%s%s]", followPrefix, name, f.TLS, tlsPrefix,
 				f.TLS)
@@ -193,7 +196,17 @@ func (f *Follow) database(section, name string, c spec.Config) (Followed, error)
 		err = docs.ValidName(one.ID())
 	}
 	if err != nil {
-		return one, fmt.Errorf("[%s%s] database %s: %w", followPrefix, section, name, err)
+		said := keysOfEndpoint.Replace(err.Error())
+		return one, fmt.Errorf("[%s%s] database %s: %s", followPrefix, section, name, said)
 	}
 	return one, nil
+}
+
+// keysOfEndpoint turns what an error says of the fields of an endpoint into the keys of these sections.
+var keysOfEndpoint = strings.NewReplacer("`source.", "`", "`source`", "`url`")
+
+// twoLogins reports whether the URL and auth both say how to log in: one of them would be ignored.
+func (f *Follow) twoLogins() bool {
+	u, err := url.Parse(f.URL.Reveal())
+	return err == nil && u.User != nil && f.Auth.IsSet()
 }

@@ -38,6 +38,8 @@ func TestFollow(t *testing.T) {
 		t.Errorf("%v: %v", err, c.Follow)
 	}
 	const whole = "[follow a]\nurl = http://x\ndatabases = y\n"
+	const https = "[replicator]\nvalid_endpoint_protocols = https\n"
+	const login = "[follow a]\nurl = http://u:s3cret@x\ndatabases = y\nauth = "
 	for text, want := range map[string]string{
 		"[follow a]\nurl = http://x":                 "[follow a] url and databases are needed both",
 		"[follow a]\ndatabases = x":                  "[follow a] url and databases are needed both",
@@ -52,10 +54,12 @@ func TestFollow(t *testing.T) {
 		whole + "trusted = yes":                      "[follow a] trusted = yes: must be true or false",
 		whole + "auth = s3cret":                      "[follow a] auth = *****: must be as",
 		whole + "tls = lab\n[tls a]\nverify = false": "[follow a] tls = lab: there is no section [tls lab]",
-		whole + `auth = {"basic": {}}`:               "[follow a] database y: ",
+		whole + `auth = {"basic": {}}`:               "[follow a] database y: parameter `auth.basic` must be",
+		https + whole:                                "`url` must have one of the protocols https",
+		login + `{"basic": {}}`:                      "[follow a] auth: url has a user as well: one must go",
 		"[follow A]\nurl = http://x":                 "[follow A]",
 		"[follow a/b]\nurl = http://x":               "[follow a/b]",
-		whole + `auth = {"bearer": "s3cret €"}`:      "`source.auth.bearer`",
+		whole + `auth = {"bearer": "s3cret €"}`:      "parameter `auth.bearer` must be",
 	} {
 		c, err := load(t, text)
 		if err == nil && len(c.Ignored) == 1 {
