@@ -13,16 +13,40 @@ import (
 	coreconfig "couchrelay/core/config"
 	"couchrelay/core/spec"
 
+	"github.com/alecthomas/kong"
 	"github.com/benbjohnson/clock"
 )
 
 // choiceFlags say which documents of the source count.
 type choiceFlags struct {
-	DocIDs          []string          `name:"doc-ids" help:"${choice_doc_ids}" placeholder:"ID"`
-	Selector        string            `help:"Only documents that match this Mango selector." placeholder:"JSON"`
-	Filter          string            `help:"${filter}" placeholder:"NAME"`
-	QueryParam      map[string]string `help:"${choice_query_param}" placeholder:"NAME=VALUE" mapsep:"none"`
-	WinningRevsOnly bool              `help:"Leave conflicting revisions out."`
+	DocIDs          []string   `name:"doc-ids" help:"${choice_doc_ids}" placeholder:"ID"`
+	Selector        string     `help:"Only documents that match this Mango selector." placeholder:"JSON"`
+	Filter          string     `help:"${filter}" placeholder:"NAME"`
+	QueryParam      parameters `help:"${choice_query_param}" placeholder:"NAME=VALUE" mapsep:"none"`
+	WinningRevsOnly bool       `help:"Leave conflicting revisions out."`
+}
+
+// parameters are those of a filter function.
+type parameters map[string]string
+
+// Decode is kong's. A name may be given once: of two values one would be lost.
+func (p *parameters) Decode(ctx *kong.DecodeContext) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("NAME=VALUE", &text); err != nil {
+		return err
+	}
+	name, value, found := strings.Cut(text, "=")
+	if !found {
+		return fmt.Errorf("must be NAME=VALUE, and is %q", text)
+	}
+	if was, twice := (*p)[name]; twice {
+		return fmt.Errorf("%s has the values %q and %q, and can have one", name, was, value)
+	}
+	if *p == nil {
+		*p = parameters{}
+	}
+	(*p)[name] = value
+	return nil
 }
 
 // into puts the flags into a request to /_replicate.

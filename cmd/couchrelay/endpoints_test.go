@@ -16,6 +16,13 @@ func TestQueryParameters(t *testing.T) {
 	if got := c.Replicate.QueryParam; err != nil || len(got) != 2 || got["query"] != "a=1;b=2" || got["list"] != "1,2" {
 		t.Errorf("%q, %v", got, err)
 	}
+	for _, second := range []string{"x=z", "x=y", "x"} {
+		_, err := newParser(new(commands), func(int) {}).Parse([]string{"verify", "http://a/b", "http://c/d",
+			"--filter", "x/y", "--query-param", "x=y", "--query-param", second})
+		if err == nil || !strings.Contains(err.Error(), "--query-param") {
+			t.Errorf("x=y and %s: %v", second, err)
+		}
+	}
 }
 
 // TestValuesOutOfRange: an error of a value names the flag that it was given with, its unit and its range. One of a
