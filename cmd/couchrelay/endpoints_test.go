@@ -25,6 +25,23 @@ func TestQueryParameters(t *testing.T) {
 	}
 }
 
+// TestVerifyOfCancellation: a request that asks to end a replication names nothing to compare.
+func TestVerifyOfCancellation(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "replication.json")
+	for _, text := range []string{
+		`{"source":"http://a/a","target":"http://b/b","cancel":true}`, `{"cancel":true,"id":"x"}`,
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, status, err := typed(t, 0, "verify", "--replication", file)
+		if status != badUsage || err == nil || !strings.Contains(err.Error(), "`cancel`") {
+			t.Errorf("%s: status %d, %v", text, status, err)
+		}
+	}
+}
+
 // TestValuesOutOfRange: an error of a value names the flag that it was given with, its unit and its range. One of a
 // file names the field.
 func TestValuesOutOfRange(t *testing.T) {

@@ -117,7 +117,11 @@ func (c *verifyCommand) parse() (*spec.Replication, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseRequest(raw, spec.DefaultConfig(), networkFields)
+	rep, err := parseRequest(raw, spec.DefaultConfig(), networkFields)
+	if err == nil && rep.Cancel {
+		return nil, errors.New("verify: --replication has `cancel`: it asks to end a replication, and copies nothing")
+	}
+	return rep, err
 }
 
 // readFile reads a file, or standard input if its name is -.
