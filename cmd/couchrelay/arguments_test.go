@@ -72,6 +72,8 @@ func TestStatusOfArguments(t *testing.T) {
 	for _, line := range []string{
 		"jobs|--server|ftp://a", "jobs|--server|http://a/?b=c", "config|replicator/max_job", "man|nope", "verify",
 		"replicate|a|b", "replicate|http://a/a|http://b/b|--workers|0", "import|x",
+		"replicate|http://a/a|http://b/b|--ca-file|main.go", "verify|http://a/a|http://b/b|--ca-file|main.go",
+		"jobs|--credentials|" + filepath.Join(t.TempDir(), "none"),
 		"serve|--store|main.go", "check|--store|main.go", "backup|-|--store|main.go",
 		"restore|" + filepath.Join(t.TempDir(), "backup") + "|--store|fdb:x",
 	} {

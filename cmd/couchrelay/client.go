@@ -289,7 +289,11 @@ func (r *remote) request(ctx context.Context, method, path string, query url.Val
 func (r *remote) user(server *url.URL) (*url.Userinfo, error) {
 	switch name := os.Getenv("COUCHRELAY_USER"); {
 	case r.Credentials != "":
-		return readCredentials(r.Credentials)
+		user, err := readCredentials(r.Credentials)
+		if err != nil {
+			return nil, misused(fmt.Errorf("--credentials: %w", err))
+		}
+		return user, nil
 	case server.User != nil:
 		return server.User, nil
 	case name != "":
@@ -302,19 +306,19 @@ func (r *remote) user(server *url.URL) (*url.Userinfo, error) {
 func readCredentials(path string) (*url.Userinfo, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("--credentials: %w", err)
+		return nil, err
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("--credentials: %s can be read by others (mode %04o): chmod 600 it",
+		return nil, fmt.Errorf("%s can be read by others (mode %04o): chmod 600 it",
 			path, info.Mode().Perm())
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("--credentials: %w", err)
+		return nil, err
 	}
 	user, password, found := strings.Cut(strings.TrimRight(string(text), "\r\n"), ":")
 	if !found || user == "" || strings.ContainsAny(password, "\r\n") {
-		return nil, fmt.Errorf("--credentials: %s must hold one line, user:password", path)
+		return nil, fmt.Errorf("%s must hold one line, user:password", path)
 	}
 	return url.UserPassword(user, password), nil
 }

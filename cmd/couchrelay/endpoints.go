@@ -128,7 +128,7 @@ func (f *networkFlags) client(wall clock.Clock) (*couch.Client, error) {
 	trust := coreconfig.Default().TLS
 	trust.Verify, trust.CAFile = !f.Insecure, f.CAFile
 	if _, err := certs.Client(certs.Keys{CA: "--ca-file"}, trust, nil); err != nil {
-		return nil, err
+		return nil, misused(err)
 	}
 	tlsOf, err := certs.NewSource(map[string]coreconfig.TLS{"": trust}, wall, func(string, error) {})
 	if err != nil {

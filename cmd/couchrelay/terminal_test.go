@@ -319,9 +319,9 @@ func TestCredentials(t *testing.T) {
 	for mode, text := range map[os.FileMode]string{0o640: "a:b", 0o604: "a:b", 0o600: "nothing", 0o400: ":x"} {
 		write(text, mode)
 		login = "not asked"
-		if _, _, err := typed(t, 0, "nodes", "--credentials", file); err == nil || login != "not asked" ||
+		if _, status, err := typed(t, 0, "nodes", "--credentials", file); status != badUsage || login != "not asked" ||
 			!strings.Contains(err.Error(), "--credentials: "+file) {
-			t.Errorf("%04o %q: asked as %q, %v", mode, text, login, err)
+			t.Errorf("%04o %q: asked as %q, status %d: %v", mode, text, login, status, err)
 		}
 	}
 }
