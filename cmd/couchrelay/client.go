@@ -285,9 +285,11 @@ func (r *remote) request(ctx context.Context, method, path string, query url.Val
 	return q, nil
 }
 
-// user is who asks: by the file of --credentials, else by the URL of the server, else by the environment.
+// user is who asks: by the file of --credentials, else by the URL of the server, else by the environment, which may
+// also have the password of the user in the URL.
 func (r *remote) user(server *url.URL) (*url.Userinfo, error) {
-	switch name := os.Getenv("COUCHRELAY_USER"); {
+	name, password := os.Getenv("COUCHRELAY_USER"), os.Getenv("COUCHRELAY_PASSWORD")
+	switch {
 	case r.Credentials != "":
 		user, err := readCredentials(r.Credentials)
 		if err != nil {
@@ -295,9 +297,16 @@ func (r *remote) user(server *url.URL) (*url.Userinfo, error) {
 		}
 		return user, nil
 	case server.User != nil:
+		inURL := server.User.Username()
+		if _, has := server.User.Password(); !has && (name == "" || name == inURL) {
+			return url.UserPassword(inURL, password), nil
+		}
 		return server.User, nil
 	case name != "":
-		return url.UserPassword(name, os.Getenv("COUCHRELAY_PASSWORD")), nil
+		return url.UserPassword(name, password), nil
+	case password != "":
+		return nil, misused(errors.New("COUCHRELAY_PASSWORD is set without a user: COUCHRELAY_USER or the URL of the " +
+			"service can name one"))
 	}
 	return nil, nil
 }

@@ -147,7 +147,8 @@ var environment = []manual.Entry{
 	{Name: "COUCHRELAY_SERVER", Says: "The service that is asked, where --server does not name one.",
 		Of: []string{"--credentials"}},
 	{Name: "COUCHRELAY_USER, COUCHRELAY_PASSWORD", Says: "The user who asks, where neither --credentials nor the URL " +
-		"of the service names one.", Of: []string{"--credentials"}},
+		"of the service names one; also the password alone, for a user whom the URL names without one.",
+		Of: []string{"--credentials"}},
 	{Name: "COUCHDB_PASSWORD", Says: "The password of the user in the CouchDB's URL, if the URL has none.",
 		Of: []string{"import", "export"}},
 	{Name: "COUCHDB_NODE_TYPE_API_FRONTEND, COUCHDB_NODE_TYPE_REPLICATION", Says: "Whether the node has the role, " +

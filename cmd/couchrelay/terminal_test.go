@@ -305,8 +305,17 @@ func TestCredentials(t *testing.T) {
 		}
 	}
 	want(":", server.URL)
-	t.Setenv("COUCHRELAY_USER", "env")
 	t.Setenv("COUCHRELAY_PASSWORD", "e:pw")
+	login = "not asked"
+	if _, status, err := typed(t, 0, "nodes", "--server", server.URL); status != badUsage || login != "not asked" {
+		t.Errorf("a password without a user: status %d, asked as %q, %v", status, login, err)
+	}
+	named := strings.Replace(server.URL, "://", "://env@", 1)
+	want("env:e:pw", named)
+	t.Setenv("COUCHRELAY_USER", "other")
+	want("env:", named)
+	t.Setenv("COUCHRELAY_USER", "env")
+	want("env:e:pw", named)
 	want("env:e:pw", server.URL)
 	inURL := strings.Replace(server.URL, "://", "://url:u%2Fpw@", 1)
 	want("url:u/pw", inURL)
