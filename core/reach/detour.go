@@ -28,7 +28,7 @@ func ParseDetours(text string) (ds Detours, err error) {
 		one = strings.TrimSpace(one)
 		d, ok := parseDetour(one)
 		if !ok {
-			return nil, fmt.Errorf("%s; %q is none", detourForm, one)
+			return nil, fmt.Errorf("%s; %q is not one of them", detourForm, one)
 		}
 		ds = append(ds, d)
 	}

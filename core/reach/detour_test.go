@@ -34,7 +34,7 @@ func TestDetours(t *testing.T) {
 		}
 	}
 	_, err = ParseDetours("a.test:1:b.test:1, x, y")
-	if err == nil || !strings.HasSuffix(err.Error(), `; "x" is none`) {
+	if err == nil || !strings.HasSuffix(err.Error(), `; "x" is not one of them`) {
 		t.Errorf("the mistake is not named: %v", err)
 	}
 	for _, text := range []string{"", "a.test", "a.test:443", "a.test:443:b.test", "a.test:443:b.test:0",

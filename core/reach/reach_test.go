@@ -208,7 +208,8 @@ func TestMistakes(t *testing.T) {
 			t.Errorf("%q is read as %q, %v", text, rs, err)
 		}
 	}
-	if _, err := ParseRules("a.test, b c, d.test"); err == nil || !strings.HasSuffix(err.Error(), `; "b c" is none`) {
+	_, err := ParseRules("a.test, b c, d.test")
+	if err == nil || !strings.HasSuffix(err.Error(), `; "b c" is not one of them`) {
 		t.Errorf("the mistake is not named: %v", err)
 	}
 	if rs, err := ParseRules("  "); rs != nil || err != nil {

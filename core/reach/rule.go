@@ -44,7 +44,7 @@ func ParseRules(text string) (Rules, error) {
 		one = strings.TrimSpace(one)
 		r, ok := parseRule(one)
 		if !ok {
-			return nil, fmt.Errorf("%w; %q is none", errForm, one)
+			return nil, fmt.Errorf("%w; %q is not one of them", errForm, one)
 		}
 		rules = append(rules, r)
 	}
