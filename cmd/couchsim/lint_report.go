@@ -34,8 +34,8 @@ func (r *lintReport) write(out io.Writer) error {
 	if r.queue.Nodes > 1 {
 		nodes = fmt.Sprint(r.queue.Nodes, " nodes")
 	}
-	head := fmt.Sprintf("%s: %s jobs for %s slots of %s (%s).", r.title, forecast.Count(f.Jobs),
-		forecast.Count(f.Slots), nodes, r.from)
+	head := fmt.Sprintf("%s: %s for %s of %s (%s).", r.title, forecast.Things(f.Jobs, "job"),
+		forecast.Things(f.Slots, "slot"), nodes, r.from)
 	if _, err := fmt.Fprintf(out, "%s\n\n", wrapped(head, "", "  ")); err != nil {
 		return err
 	}

@@ -46,8 +46,8 @@ func Findings(s config.Settings, q Queue) ([]Finding, Forecast) {
 	case r.f.Slots == 0:
 		r.add("slots", true, "max_jobs", "No job ever runs.", "500")
 	case r.f.Waiting == 0:
-		r.add("slots", false, "max_jobs", fmt.Sprintf("%s jobs for %s slots: none waits, and shares mean nothing.",
-			Count(r.f.Jobs), Count(r.f.Slots)))
+		r.add("slots", false, "max_jobs", fmt.Sprintf("%s for %s: none waits, and shares mean nothing.",
+			Things(r.f.Jobs, "job"), Things(r.f.Slots, "slot")))
 	case r.f.Turn == Never && s.Node.MaxChurn > 0:
 		r.distant()
 	case r.f.Turn == Never:

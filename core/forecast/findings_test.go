@@ -223,6 +223,7 @@ func TestLeastRunsOfAFleet(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	for got, want := range map[string]string{
+		Things(1, "job"): "1 job", Things(0, "job"): "0 jobs", Things(1000, "job"): "1,000 jobs",
 		Count(0): "0", Count(999): "999", Count(1000): "1,000", Count(-1234567): "-1,234,567", Count(-123): "-123",
 		Points(571_428): "57.1", Points(-9_960): "-1.0", Points(400): "0.0", Points(million): "100.0",
 		ratio(105_263): "0.11", ratio(4_210): "0.004", ratio(2_105_263): "2.11", ratio(12 * million): "12",

@@ -17,6 +17,14 @@ func Count(n int64) string {
 	return s
 }
 
+// Things writes a number of things: 1 job, 10,000 jobs.
+func Things(n int64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return Count(n) + " " + thing + "s"
+}
+
 // Points writes millionths in percent, with a digit behind the point.
 func Points(n int64) string {
 	sign := ""
