@@ -25,18 +25,22 @@ func TestQueryParameters(t *testing.T) {
 	}
 }
 
-// TestVerifyOfCancellation: a request that asks to end a replication names nothing to compare.
-func TestVerifyOfCancellation(t *testing.T) {
+// TestVerifyCannot: a request that asks to end a replication names nothing to compare, and sections of a configuration
+// are not known here.
+func TestVerifyCannot(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "replication.json")
-	for _, text := range []string{
-		`{"source":"http://a/a","target":"http://b/b","cancel":true}`, `{"cancel":true,"id":"x"}`,
+	for text, field := range map[string]string{
+		`{"source":"http://a/a","target":"http://b/b","cancel":true}`:        "`cancel`",
+		`{"cancel":true,"id":"x"}`:                                           "`cancel`",
+		`{"source":{"url":"https://a/a","tls":"lab"},"target":"http://b/b"}`: "`tls`",
+		`{"source":"http://a/a","target":{"url":"https://b/b","tls":"lab"}}`: "`tls`",
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		_, status, err := typed(t, 0, "verify", "--replication", file)
-		if status != badUsage || err == nil || !strings.Contains(err.Error(), "`cancel`") {
+		if status != badUsage || err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: status %d, %v", text, status, err)
 		}
 	}

@@ -118,10 +118,16 @@ func (c *verifyCommand) parse() (*spec.Replication, error) {
 		return nil, err
 	}
 	rep, err := parseRequest(raw, spec.DefaultConfig(), networkFields)
-	if err == nil && rep.Cancel {
+	switch {
+	case err != nil:
+		return nil, err
+	case rep.Cancel:
 		return nil, errors.New("verify: --replication has `cancel`: it asks to end a replication, and copies nothing")
+	case rep.Source.TLS+rep.Target.TLS != "":
+		return nil, errors.New("verify: --replication has `tls`, which names a section of the service's " +
+			"configuration, and that is not read here: leave it out, and give --ca-file")
 	}
-	return rep, err
+	return rep, nil
 }
 
 // readFile reads a file, or standard input if its name is -.
