@@ -163,8 +163,14 @@ func (m *move) importAll() error {
 		m.say("the jobs are held: run this with --take-over, or stop the CouchDB's replicator " +
 			"([replicator] max_jobs = 0) and lift the holds (couchrelay hold lift)")
 	}
-	if err := m.checkRefused("taken over"); err != nil || m.DryRun || !m.TakeOver {
+	if err := m.checkRefused("taken over"); err != nil || !m.TakeOver {
 		return err
+	}
+	if m.DryRun {
+		if !m.stopped {
+			m.say("the CouchDB's max_jobs becomes 0, and is %s; then the jobs run here", before.words())
+		}
+		return nil
 	}
 	if err := m.stopCouchDB(before); err != nil {
 		return err
@@ -259,7 +265,11 @@ func (m *move) exportAll() error {
 	case err != nil:
 		return err
 	case m.DryRun:
-		return errors.Join(m.copyThere(names), refusal)
+		if err := errors.Join(m.copyThere(names), refusal); err != nil || !m.TakeOver {
+			return err
+		}
+		m.say("the jobs here become held; then the CouchDB gets its max_jobs back, and runs them")
+		return nil
 	case refusal != nil:
 		return refusal
 	case !m.TakeOver:

@@ -33,6 +33,11 @@ func (j maxJobs) stopped() bool {
 	return true
 }
 
+// words names the values, each once.
+func (j maxJobs) words() string {
+	return strings.Join(slices.Compact(slices.Sorted(maps.Values(j))), " and ")
+}
+
 // mark remembers what a take-over changed.
 type mark struct {
 	Rev     string  `json:"_rev,omitzero"`
@@ -159,8 +164,7 @@ func (m *move) remember(before maxJobs) error {
 	if err := m.remote.into("PUT", markPath, nil, now, nil); err != nil {
 		return err
 	}
-	were := slices.Compact(slices.Sorted(maps.Values(now.Nodes)))
-	m.say("the CouchDB's max_jobs becomes 0, and was %s", strings.Join(were, " and "))
+	m.say("the CouchDB's max_jobs becomes 0, and was %s", now.Nodes.words())
 	return nil
 }
 

@@ -36,6 +36,30 @@ func TestImportTellsOfRequests(t *testing.T) {
 	}
 }
 
+// TestTakeOverIsTold: a try of a take-over says what becomes of both sides, and one of a copy alone does not.
+func TestTakeOverIsTold(t *testing.T) {
+	t.Parallel()
+	couch, r := pairToMove(t)
+	const stops = "the CouchDB's max_jobs becomes 0, and is 500; then the jobs run here\n"
+	const holds = "the jobs here become held"
+	for _, takesOver := range []bool{false, true} {
+		try := func(m *move) { m.DryRun, m.TakeOver = true, takesOver }
+		if said, err := r.shift(couch, true, try); err != nil || strings.Contains(said, stops) != takesOver {
+			t.Errorf("import, take-over %v: %v\n%s", takesOver, err, said)
+		}
+		// Without a take-over an export is refused: the CouchDB's replicator runs.
+		said, err := r.shift(couch, false, try)
+		if (err == nil) != takesOver || strings.Contains(said, holds) != takesOver {
+			t.Errorf("export, take-over %v: %v\n%s", takesOver, err, said)
+		}
+	}
+	couch.want(200, "PUT", "_node/_local/_config/replicator/max_jobs", `"0"`)
+	try := func(m *move) { m.DryRun, m.TakeOver = true, true }
+	if said, err := r.shift(couch, true, try); err != nil || strings.Contains(said, "max_jobs becomes") {
+		t.Errorf("of a CouchDB that is stopped: %v\n%s", err, said)
+	}
+}
+
 // TestExportOfPaused: a CouchDB knows no pause and no hold, so it would run what must not run.
 func TestExportOfPaused(t *testing.T) {
 	t.Parallel()
