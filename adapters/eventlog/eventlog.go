@@ -70,7 +70,6 @@ type plan struct {
 	Listed    int64               `json:"listed,omitempty"`
 	List      checkpoint.List     `json:"list,omitzero"`
 	ListSaved [2]int64            `json:"list_saved,omitzero"`
-	Unsaid    int64               `json:"unsaid,omitempty"`
 	Refused   bool                `json:"refused,omitempty"` // releases that count no Listed: there are some
 	Crashes   int                 `json:"crashes,omitempty"`
 }

@@ -76,6 +76,10 @@ type Entry struct {
 	// which are not on the target, though the checkpoint covers them. Other jobs do not, so they have to begin before
 	// it. CouchDB does not know this field.
 	List List
+	// State is the list of the job that wrote the checkpoint as it was then, whether the checkpoint relies on it or
+	// not; zero if that job had never listed anything. What has left the list since is lost to a database that is put
+	// back to a backup with this checkpoint. CouchDB does not know this field, nor did the first releases.
+	State List
 	Counters
 }
 
@@ -113,6 +117,7 @@ type wireEntry struct {
 	EndSeq      json.Raw `json:"end_last_seq"`
 	RecordedSeq json.Raw `json:"recorded_seq"`
 	List        json.Raw `json:"list,omitempty"`
+	State       json.Raw `json:"list_state,omitempty"` // absent if it is List
 	Counters
 }
 
@@ -172,10 +177,11 @@ func Parse(body []byte) (Log, error) {
 	log.Mark, _ = w.Mark.(string)
 	log.ReadOnly = readOnly(w.ReadOnly)
 	for _, e := range w.History {
+		relies := list(e.List)
 		log.History = append(log.History, Entry{
 			SessionID: e.SessionID, StartTime: e.StartTime, EndTime: e.EndTime,
-			StartSeq: seq(e.StartSeq), EndSeq: seq(e.EndSeq), RecordedSeq: seq(e.RecordedSeq), List: list(e.List),
-			Counters: e.Counters,
+			StartSeq: seq(e.StartSeq), EndSeq: seq(e.EndSeq), RecordedSeq: seq(e.RecordedSeq),
+			List: relies, State: cmp.Or(list(e.State), relies), Counters: e.Counters,
 		})
 	}
 	if unfinished, _ := w.Unfinished.(bool); unfinished && log.Newest().List == (List{}) {
@@ -187,7 +193,9 @@ func Parse(body []byte) (Log, error) {
 // allRelyOn is for a log of an earlier release: which older checkpoints rely on its list is not known.
 func (l *Log) allRelyOn(list List) {
 	for i := range l.History {
-		l.History[i].List = cmp.Or(l.History[i].List, list)
+		e := &l.History[i]
+		e.List = cmp.Or(e.List, list)
+		e.State = cmp.Or(e.State, e.List)
 	}
 }
 
@@ -223,6 +231,9 @@ func (l Log) Encode(flat bool) []byte {
 		}
 		if e.List != (List{}) {
 			item.List = member(e.List)
+		}
+		if e.State != e.List && e.State != (List{}) {
+			item.State = member(e.State)
 		}
 		w.History = append(w.History, item)
 	}

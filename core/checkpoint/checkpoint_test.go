@@ -115,9 +115,11 @@ func TestEncodeParse(t *testing.T) {
 func TestWholeLog(t *testing.T) {
 	last := Change{peer.MarkOf("d", "1-a", nil), "9"}
 	log := Log{
-		SessionID: "s", SourceLastSeq: "3",
-		History:       []Entry{{SessionID: "s", StartSeq: "1", EndSeq: "2", RecordedSeq: "3", List: List{"j", 7}}},
-		InstanceStart: "5", Mark: "m",
+		SessionID: "s", SourceLastSeq: "3", InstanceStart: "5", Mark: "m",
+		History: []Entry{
+			{SessionID: "s", StartSeq: "1", EndSeq: "2", RecordedSeq: "3", List: List{"j", 7}, State: List{"j", 7}},
+			{SessionID: "r", StartSeq: "1", EndSeq: "1", RecordedSeq: "1", State: List{"k", 8}},
+		},
 		ReadOnly: &ReadOnly{SessionID: "r", InstanceStart: "6", Last: last},
 	}
 	body := log.Encode(true)
@@ -146,12 +148,16 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
-// TestList: a log tells of each checkpoint which list it relies on. Of one of an earlier release all rely on its list,
-// which the very first did not name.
+// TestList: a log tells of each checkpoint which list it relies on, and with what state of its writer's list it was
+// written. Of one of an earlier release all rely on its list, which the very first did not name.
 func TestList(t *testing.T) {
 	log := logOf("c@9", "b@7", "a@5")
 	log.History[0].List, log.History[1].List = List{"j", 7}, List{"k", 3}
 	body := string(log.Encode(false))
+	log.History[0].State, log.History[1].State = List{"j", 7}, List{"k", 3}
+	if got := string(log.Encode(false)); got != body {
+		t.Errorf("a list is told twice: %s", got)
+	}
 	if !strings.Contains(body, `"unfinished":true,"list":{"job":"j","changes":7},"history"`) {
 		t.Errorf("encoded %s", body)
 	}
@@ -165,7 +171,8 @@ func TestList(t *testing.T) {
 	} {
 		old := strings.Replace(string(of), `"history"`, `"unfinished":true,`+list+`"history"`, 1)
 		back, err := Parse([]byte(old))
-		if err != nil || back.Newest().List != want || back.History[1].List != want {
+		if err != nil || back.Newest().List != want || back.History[1].List != want ||
+			back.History[1].State != want {
 			t.Errorf("%s is read as %+v, %v", old, back, err)
 		}
 	}

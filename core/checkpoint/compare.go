@@ -100,13 +100,14 @@ func (l Log) Says(job string) List {
 	return List{}
 }
 
-// IsNewer reports whether a source's log is newer than its target's, which lacks its newest checkpoint, though one of
-// its checkpoints reaches as far as the target's.
-func (l Log) IsNewer(target Log) bool {
-	if target.SessionID == "" || target.Has(l.SessionID) {
-		return false
+// State returns the state of a job's list at its newest checkpoint; zero if one comes first that tells of no list.
+func (l Log) State(job string) List {
+	for _, e := range l.Entries() {
+		if e.State.Job == job || e.State == (List{}) {
+			return e.State
+		}
 	}
-	return slices.ContainsFunc(l.Entries(), func(e Entry) bool { return !e.RecordedSeq.Before(target.SourceLastSeq) })
+	return List{}
 }
 
 // Has reports whether a checkpoint with this session id is in the log.

@@ -108,19 +108,17 @@ func TestSays(t *testing.T) {
 	}
 }
 
-// TestIsNewer: a source's log is newer if the target lacks its newest checkpoint, and it reaches as far.
-func TestIsNewer(t *testing.T) {
-	for _, c := range []struct {
-		source, target Log
-		want           bool
-	}{
-		{logOf("b@5", "a@3"), logOf("a@3"), true}, {logOf("b@3", "a@3"), logOf("a@3"), true},
-		{logOf("b@5", "a@3"), logOf("b@5", "a@3"), false}, {logOf("a@3"), logOf("b@5", "a@3"), false},
-		{logOf("b@2", "c@4"), logOf("a@3"), true}, {logOf("b@2"), logOf("a@3"), false},
-		{logOf("b@5"), Log{}, false}, {Log{}, logOf("a@3"), false},
-	} {
-		if got := c.source.IsNewer(c.target); got != c.want {
-			t.Errorf("%v of %v: %t", c.source.Entries(), c.target.Entries(), got)
+// TestState: of a job's list a log tells the state at the job's newest checkpoint, unless one comes first that tells
+// nothing of lists.
+func TestState(t *testing.T) {
+	log := logOf("d@9", "c@7", "b@5", "a@3")
+	log.History[0].State, log.History[1].State, log.History[3].State = List{"k", 4}, List{"j", 3}, List{"l", 2}
+	for job, want := range map[string]List{"k": {"k", 4}, "j": {"j", 3}, "l": {}, "other": {}} {
+		if got := log.State(job); got != want {
+			t.Errorf("of %s it is %v", job, got)
 		}
+	}
+	if got := (Log{}).State("k"); got != (List{}) {
+		t.Errorf("without checkpoints it is %v", got)
 	}
 }

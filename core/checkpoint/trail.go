@@ -63,16 +63,15 @@ func (t *Trail) Agreed(source, target Log) string {
 }
 
 // resumable has the sessions of the newest checkpoints at which jobs may go on: of each list that one relies on, down
-// to the first that relies on none. A job whose last checkpoint others have forgotten would begin anew.
+// to the first that relies on none; and of the newest that tell the states of lists. A job whose last checkpoint others
+// have forgotten would begin anew.
 func resumable(all []Entry) map[string]bool {
-	lists, sessions := map[string]bool{}, map[string]bool{}
+	lists, states, sessions := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, e := range all {
-		if !lists[e.List.Job] {
-			lists[e.List.Job], sessions[e.SessionID] = true, true
+		if !lists[""] && !lists[e.List.Job] || e.State.Job != "" && !states[e.State.Job] {
+			sessions[e.SessionID] = true
 		}
-		if e.List == (List{}) {
-			break
-		}
+		lists[e.List.Job], states[e.State.Job] = true, true
 	}
 	return sessions
 }
@@ -101,15 +100,16 @@ func (t *Trail) Thin(history []Entry) []Entry {
 }
 
 // Thinned returns a history of three checkpoints or more with fewer of them, two at least, for a server that takes no
-// log that long. Behind the first two it leaves out the newer one of each two. What stays reaches as far back, so that
-// a database that is put back to a backup still finds a common checkpoint. The one with the session id agreed stays
-// (see Trail.Agreed). So does the second, at which the run may have begun, if there is a place besides.
+// log that long. Behind the first two it leaves out the newer one of each two, unless only that is resumable. What
+// stays reaches as far back, so that a database that is put back to a backup still finds a common checkpoint. The one
+// with the session id agreed stays (see Trail.Agreed). So does the second, at which the run may have begun, if there
+// is a place besides.
 func Thinned(history []Entry, agreed string) []Entry {
-	kept := history[:2:2]
+	kept, needed := history[:2:2], resumable(history)
 	for pair := range slices.Chunk(history[2:], 2) {
-		e := pair[len(pair)-1]
-		if pair[0].SessionID == agreed {
-			e = pair[0]
+		e, newer := pair[len(pair)-1], pair[0]
+		if newer.SessionID == agreed || e.SessionID != agreed && needed[newer.SessionID] && !needed[e.SessionID] {
+			e = newer
 		}
 		kept = append(kept, e)
 	}

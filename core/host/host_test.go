@@ -178,7 +178,7 @@ func TestRefused(t *testing.T) {
 func TestPlanComplete(t *testing.T) {
 	rec := jobstore.Record{Created: 5, RepID: "r", Lessons: jobstore.Lessons{Throttled: true}, ErrorCount: 2}
 	rec.Stats.ListSaved, rec.Stats.DocsRead = [2]int64{1: 4}, 3
-	rec.Refused = &jobstore.RefusedDocs{Listed: 1, Changes: 2, Unsaid: 1}
+	rec.Refused = &jobstore.RefusedDocs{Listed: 1, Changes: 2}
 	common := `,"continuous":true,"create_target":true,"create_target_params":{"q":"1"},"since_seq":"5"` +
 		`,"on_refusal":"retry"`
 	var missing []string

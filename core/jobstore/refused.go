@@ -36,9 +36,6 @@ type RefusedDocs struct {
 	// Changes is how often the list has changed, counted from when the job was made: no list is taken for a later state
 	// of one that a job of this name had before, or has in a backup. Checkpoints that rely on the list say so, too.
 	Changes int64 `json:"changes,omitempty"`
-	// Unsaid is what Changes were as a revision had left the list last of which a checkpoint may not say that it was
-	// there; 0 if there was none. See replication.Plan.
-	Unsaid int64 `json:"unsaid,omitempty"`
 	// Of is the base id of the replication whose checkpoints cover the revisions.
 	Of string `json:"of,omitempty"`
 }
@@ -58,14 +55,6 @@ func (r *Record) Listed() int64 {
 		return 0
 	}
 	return r.Refused.Listed
-}
-
-// Unsaid is that of the job's list, if it has one.
-func (r *Record) Unsaid() int64 {
-	if r.Refused == nil {
-		return 0
-	}
-	return r.Refused.Unsaid
 }
 
 // List is by what checkpoints know the job's list of refused documents.
@@ -100,7 +89,6 @@ type Refusal struct {
 	Demand   instant.Time `json:"demand,omitempty"` // as in replication.Finding, of the last attempt
 	Failed   bool         `json:"failed,omitempty"` // it could not be copied; see replication.Finding
 	Refused  bool         `json:"refused,omitempty"`
-	Unsaid   bool         `json:"unsaid,omitempty"` // of some attempt
 }
 
 // Refusals reads the list of a job, ordered by document: up to limit rows that come after a revision of a
@@ -144,9 +132,6 @@ func (h Owned) StoreRefused(by string, findings []replication.Finding) error {
 		}
 		rec.Refused.By, rec.LastUpdated = by, h.now
 		rec.Refused.Changes++
-		if slices.ContainsFunc(findings, func(f replication.Finding) bool { return f.Over && f.Unsaid }) {
-			rec.Refused.Unsaid = rec.Refused.Changes
-		}
 		return h.s.Jobs.Update(h.tx, h.jobID, h.lock, rec.encode())
 	})
 }
@@ -199,7 +184,7 @@ func (h Owned) list(rec *Record, findings []replication.Finding) error {
 			if old == nil || row.Demand != asked { // else it was tried since that, if not by this attempt
 				row.Demand = f.Demand
 			}
-			row.Refused, row.Unsaid = f.Refused, row.Unsaid || f.Unsaid
+			row.Refused = f.Refused
 			h.tx.Set(key, row.encode())
 		}
 	}
@@ -249,7 +234,6 @@ func (h Owned) Refused(afterDoc, afterRev string, limit int) (page replication.R
 		page.Docs = append(page.Docs, replication.Listed{
 			ID: r.DocID, Rev: r.Rev, Attempts: r.Attempts, Age: h.now.Sub(r.Last),
 			Asked: asked != 0 && r.Demand != asked, Failed: r.Failed, Refused: r.Refused,
-			Unsaid: r.Unsaid,
 		})
 	}
 	page.More, page.Demand = len(list) == limit, asked

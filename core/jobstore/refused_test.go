@@ -73,7 +73,7 @@ func TestListOfRefused(t *testing.T) {
 		t.Errorf("checkpoints know the list as %+v", w.List())
 	}
 	row := get(b, func(tx kv.Tx) ([]Refusal, error) { return b.s.Keys.Refusals(tx, w.JobID, "", "", 1) })[0]
-	want := Refusal{"a", "1-a", 403, "forbidden", "no a", first, b.now, 2, 0, false, false, false}
+	want := Refusal{"a", "1-a", 403, "forbidden", "no a", first, b.now, 2, 0, false, false}
 	if row != want {
 		t.Errorf("got %+v, want %+v", row, want)
 	}

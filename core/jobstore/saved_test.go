@@ -33,24 +33,19 @@ func TestSavedStays(t *testing.T) {
 		b := newBench(t)
 		b.put("r", `{"source":"http://s/a","target":"http://t/a"}`, admin)
 		w := b.accept()
-		over := refusalOf("a", true)
-		over.Unsaid = true
 		b.list(w, 1, refusalOf("a", false), refusalOf("b", false))
-		b.list(w, 2, over)
-		unsaid := b.record(w.JobID).Refused.Changes
-		b.list(w, 3, refusalOf("b", false))
 		b.end(w, func(h Owned) error { return h.Requeue(&saved, Turn{Place: w.Place}) })
 		c.anew(b, w.JobID)
 		rec := b.record(w.JobID)
 		if rec.State != Pending || rec.Stats.DocsRead != 0 || !rec.Stats.Untold() || rec.View().Stats != nil {
 			t.Errorf("%s: the job is %s with %+v", name, rec.State, rec.Stats)
 		}
-		want, list := saved.ListSaved, unsaid
+		want := saved.ListSaved
 		if !c.stays {
-			want, list = [2]int64{}, 0
+			want = [2]int64{}
 		}
-		if rec.Stats.ListSaved != want || rec.Unsaid() != list {
-			t.Errorf("%s: %v, and unsaid is %d, want %v and %d", name, rec.Stats.ListSaved, rec.Unsaid(), want, list)
+		if rec.Stats.ListSaved != want {
+			t.Errorf("%s: %v, want %v", name, rec.Stats.ListSaved, want)
 		}
 	}
 }
@@ -71,20 +66,5 @@ func TestSavedOfFilter(t *testing.T) {
 		}
 		b.list(w, 1, refusalOf("a", false))
 		b.end(w, func(h Owned) error { return h.Progress(Stats{ListSaved: [2]int64{1: 6}}) })
-	}
-}
-
-// TestLeftOutForGood: a row tells that a checkpoint may not say that it is there, whatever became of it since.
-func TestLeftOutForGood(t *testing.T) {
-	b := newBench(t)
-	b.put("r", `{"source":"http://s/a","target":"http://t/a"}`, admin)
-	w := b.accept()
-	f := refusalOf("a", false)
-	for n, unsaid := range []bool{false, true, false} {
-		f.Unsaid = unsaid
-		b.list(w, n, f)
-		if got := b.page(w)[0].Unsaid; got != (n > 0) {
-			t.Errorf("after attempt %d it tells %t", n, got)
-		}
 	}
 }

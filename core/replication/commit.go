@@ -64,7 +64,6 @@ type draft struct {
 	covers  int64          // rows when it began
 	synced  [2]bool        // databases that have made their writes durable, by peer.Side
 	log     checkpoint.Log // what is written to both databases
-	list    int64          // how often the list had changed as the log was made
 }
 
 func (k *committer) begin(at checkpoint.Entry, history []checkpoint.Entry) {
@@ -91,13 +90,12 @@ func (k *committer) passed(b *batch) {
 func (k *committer) busy() bool { return k.step != resting }
 
 // wanted reports whether there is something to checkpoint, or the last checkpoint of this run, or the one that it began
-// with, is wrong about the list, or older: of a target that is put back nothing else tells that it lacks what has left
-// the list. The same holds for what was in the list, and in no checkpoint's.
+// with, is wrong about the list, or older: of a database that is put back nothing else tells that it lacks what has
+// left the list.
 func (k *committer) wanted() bool {
 	relies := k.relies != (checkpoint.List{})
-	older := relies && k.relies.Before(k.refused.version)
-	unsaid := k.refused.unsaid > k.info.ListSaved[peer.Target]
-	wrong := (relies != k.refused.unfinished || older || unsaid) && k.sides[peer.Target].log.SessionID != ""
+	older := k.info.ListSaved[peer.Target] < k.refused.state().Changes
+	wrong := (relies != k.refused.unfinished || older) && k.sides[peer.Target].log.SessionID != ""
 	return k.plan.UseCheckpoints && (k.moved || wrong)
 }
 
@@ -221,11 +219,11 @@ func (k *committer) writeLogs() {
 	if k.refused.unfinished {
 		list = k.refused.version
 	}
-	k.list = k.refused.version.Changes
 	agreed := k.trail.Agreed(k.sides[peer.Source].log, k.sides[peer.Target].log)
 	k.log = checkpoint.Log{SessionID: session, SourceLastSeq: k.writing, History: k.trail.Add(checkpoint.Entry{
 		SessionID: session, StartTime: k.plan.Created.RFC1123(), EndTime: k.now.RFC1123(),
-		StartSeq: k.start, EndSeq: k.writing, RecordedSeq: k.writing, List: list, Counters: k.info.Counters,
+		StartSeq: k.start, EndSeq: k.writing, RecordedSeq: k.writing, List: list, State: k.refused.state(),
+		Counters: k.info.Counters,
 	}, agreed)}
 	k.step = writingTarget
 	k.putLog(peer.Target)
@@ -367,9 +365,7 @@ func (k *committer) logWritten(on peer.Side, rev string) {
 		return
 	}
 	k.step, k.relies = resting, k.log.Newest().List
-	if k.relies != (checkpoint.List{}) || k.info.ListSaved[peer.Target] != 0 || k.refused.unsaid != 0 {
-		k.info.saves(k.list, k.readOnly)
-	}
+	k.info.saves(k.log.Newest().State.Changes, k.readOnly)
 	invariant.Check(k.committedNumber <= k.writingNumber && k.writingNumber <= k.throughNumber, forward,
 		int(k.committedNumber), int(k.writingNumber), int(k.throughNumber))
 	k.committed = k.writing

@@ -78,8 +78,7 @@ func (i *Info) refused(f peer.Refusal) {
 	i.Refusals = list[:min(len(list), maxRefusals)]
 }
 
-// saves notes of which state of the list the databases have a checkpoint. One that relies on the list will not be of a
-// former state. A source that refuses logs keeps its own.
+// saves notes of which state of the list the databases have a checkpoint. A source that refuses logs keeps its own.
 func (i *Info) saves(list int64, readOnly bool) {
 	i.ListSaved[peer.Target] = list
 	if !readOnly {

@@ -24,7 +24,6 @@ type listing struct {
 	// changes is how often the list has changed.
 	changes int64
 	saved   [2]int64 // what the last run told; see Info.ListSaved
-	unsaid  int64    // see Plan.Unsaid
 	// others counts rows of the list that no run is shown.
 	others int64
 }
@@ -44,9 +43,7 @@ func (w *world) answerAsk() {
 	case Refused:
 		w.changes++
 		for _, f := range e.Findings {
-			if w.keep(f); f.Over && f.Unsaid {
-				w.unsaid = w.changes
-			}
+			w.keep(f)
 		}
 		w.step(Stored{})
 	case ReadRefused:
@@ -62,7 +59,7 @@ func (w *world) answerAsk() {
 			age := w.now.Sub(row.last)
 			listed := Listed{ID: at.id, Rev: at.rev, Attempts: row.attempts, Age: age}
 			listed.Asked = w.asked || row.Demand != w.demand
-			listed.Failed, listed.Refused, listed.Unsaid = row.Failed, row.Refused, row.Unsaid
+			listed.Failed, listed.Refused = row.Failed, row.Refused
 			page.Docs = append(page.Docs, listed)
 		}
 		w.step(page)
@@ -121,7 +118,6 @@ func (w *world) keep(f Finding) {
 		row = &entry{}
 		w.list[at] = row
 	}
-	f.Unsaid = f.Unsaid || row.Unsaid
 	*row = entry{f, row.attempts + 1, w.now}
 }
 

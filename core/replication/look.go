@@ -104,7 +104,7 @@ func (w *watcher) sawLog(op peer.GetLocal, reply peer.Reply, then func()) {
 		// which one the source has, or counts for nothing without one of ours there.
 		saved := checkpoint.List{Job: w.plan.List.Job, Changes: w.info.ListSaved[op.Side]}
 		w.commits.moved = w.commits.moved || log.SourceLastSeq.Before(w.commits.committed) ||
-			log.Newest().List.Before(saved) || op.Side == peer.Source && w.commits.lone.counts
+			log.State(saved.Job).Before(saved) || op.Side == peer.Source && w.commits.lone.counts
 		same = true
 	}
 	if !doc.Found || err != nil || !same {

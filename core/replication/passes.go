@@ -1,7 +1,6 @@
 package replication
 
 import (
-	"slices"
 	"time"
 
 	"couchrelay/core/peer"
@@ -45,9 +44,6 @@ func (f *refusals) outlives(failed, refused bool) bool {
 
 // leaves has a revision of the page leave the list.
 func (f *refusals) leaves(id, rev string) {
-	unsaid := slices.ContainsFunc(f.page.Docs, func(d Listed) bool {
-		return d.ID == id && d.Rev == rev && (d.Unsaid || !f.outlives(d.Failed, d.Refused))
-	})
 	f.removed = true
-	f.over = append(f.over, Finding{Refusal: peer.Refusal{ID: id, Rev: rev}, Over: true, Unsaid: unsaid})
+	f.over = append(f.over, Finding{Refusal: peer.Refusal{ID: id, Rev: rev}, Over: true})
 }

@@ -41,10 +41,6 @@ type Plan struct {
 	// ListSaved is what the job's last run told (see Info): a database whose newest checkpoint relies on the list as it
 	// was before that was put back to a backup.
 	ListSaved [2]int64
-	// Unsaid is the state of the list as a document had left it last that was left out for good before, so that
-	// there may be a checkpoint which does not say so; 0 if there was none. A target that is put back to a backup may
-	// lack it.
-	Unsaid int64
 	// Crashes is how many runs of the job crashed in a row before this one, or without getting further (see lenient).
 	Crashes int
 }
@@ -140,7 +136,6 @@ type Terms struct {
 	Listed           int64
 	List             checkpoint.List
 	ListSaved        [2]int64
-	Unsaid           int64
 	Crashes          int
 	StallTimeout     time.Duration
 	MissingPause     time.Duration
@@ -172,12 +167,12 @@ func NewPlan(rep *spec.Replication, t Terms) Plan {
 		o.CheckpointInterval = min(o.CheckpointInterval, throttledCheckpoint)
 	}
 	if t.Reset {
-		t.Resumed, t.ListSaved, t.Unsaid = checkpoint.Counters{}, [2]int64{}, 0
+		t.Resumed, t.ListSaved = checkpoint.Counters{}, [2]int64{}
 	}
 	return Plan{
 		Options: o, Created: t.Created, Resumed: t.Resumed, ResumedID: t.ResumedID,
 		Delay: t.Delay, Seed: t.Seed, Broken: t.Broken, Reset: t.Reset,
-		Listed: t.Listed, List: t.List, ListSaved: t.ListSaved, Unsaid: t.Unsaid, Crashes: t.Crashes,
+		Listed: t.Listed, List: t.List, ListSaved: t.ListSaved, Crashes: t.Crashes,
 		IDs: func(filterCode string) IDs { return idsOf(rep, t.Server, filterCode) },
 	}
 }

@@ -46,13 +46,13 @@ func TestWholePlan(t *testing.T) {
 	terms := Terms{
 		Created: 1, Resumed: checkpoint.Counters{DocsRead: 2}, ResumedID: "id", Delay: 3, Seed: 4, ProgressInterval: 5,
 		Memory: 6, Listed: 7, List: checkpoint.List{Job: "j", Changes: 8}, Crashes: 9, StallTimeout: 10,
-		MissingPause: 11, ListSaved: [2]int64{12, 13}, Unsaid: 14,
+		MissingPause: 11, ListSaved: [2]int64{12, 13},
 	}
 	plan := NewPlan(rep, terms)
 	plan.IDs = nil
 	want := Plan{
 		Created: 1, Resumed: checkpoint.Counters{DocsRead: 2}, ResumedID: "id", Delay: 3, Seed: 4,
-		Listed: 7, List: checkpoint.List{Job: "j", Changes: 8}, ListSaved: [2]int64{12, 13}, Unsaid: 14, Crashes: 9,
+		Listed: 7, List: checkpoint.List{Job: "j", Changes: 8}, ListSaved: [2]int64{12, 13}, Crashes: 9,
 		Options: Options{
 			Continuous: true, Creation: Creation{true, []peer.Param{{Name: "q", Value: "8"}}}, SinceSeq: `"5-a"`,
 			UseCheckpoints: true, CheckpointInterval: 6 * time.Second, UseBulkGet: true, OnRefusal: spec.RetryRefused,

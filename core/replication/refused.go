@@ -45,9 +45,6 @@ type Finding struct {
 	Refused bool `eventlog:"omitzero"`
 	// Demand is that of the last RefusedPage before the run began this attempt; 0 if the list was empty.
 	Demand instant.Time `eventlog:"omitzero"`
-	// Unsaid says that there may be a checkpoint that covers the revision, and does not say that it is in the list: it
-	// is, or was, left out for good.
-	Unsaid bool `eventlog:"omitzero"`
 }
 
 // Listed is a revision in the list of refused documents.
@@ -58,7 +55,6 @@ type Listed struct {
 	Asked    bool          // an operator has asked since to try it at once
 	Failed   bool          // it could not be copied, and is tried again under on_refusal skip, too
 	Refused  bool          `eventlog:"omitzero"` // as in Finding
-	Unsaid   bool          `eventlog:"omitzero"` // so was one of its findings
 }
 
 // refusedPause is the time between an attempt to bring a refused revision over and the next one.
@@ -111,12 +107,20 @@ type standing struct {
 	// last checkpoint did.
 	keeps, unfinished bool
 	version           checkpoint.List // of the list in the store
-	unsaid            int64           // its Changes as something had left it, as in Plan.Unsaid
+	used              bool            // the list has, or had, a revision, as far as the run knows
 	gone              instant.Time    // when the run learned first that the source lacks what stays listed; 0 before
 	// demand is that of the last RefusedPage. The run begins no batch until it is informed, that is, until it knows
 	// the demand: each revision is listed with the demand from before its attempt.
 	demand   instant.Time
 	informed bool
+}
+
+// state is the list as checkpoints tell it; zero while nothing was ever listed.
+func (s *standing) state() checkpoint.List {
+	if !s.used {
+		return checkpoint.List{}
+	}
+	return s.version
 }
 
 // peerRev names a revision of a document.
@@ -130,7 +134,7 @@ type filed struct {
 
 func (f *refusals) begin() {
 	f.docs, f.next, f.rng = map[uint64]bool{}, instant.Never, prng.Fork(f.plan.Seed, "refused")
-	f.version, f.unsaid = f.plan.List, f.plan.Unsaid
+	f.version, f.used = f.plan.List, f.plan.Listed > 0 || f.info.ListSaved != [2]int64{}
 	f.listed, f.informed = f.plan.Listed, f.plan.Listed == 0
 	if f.plan.Listed > 0 {
 		f.next, f.unfinished = f.now, f.commits.relies != (checkpoint.List{})
@@ -153,7 +157,6 @@ func (f *refusals) list(b *batch, v Finding) {
 		return
 	}
 	v.Error, v.Reason, v.Demand = clip(v.Error), clip(v.Reason), b.demand
-	v.Unsaid = !f.outlives(v.Failed, v.Refused)
 	b.unstored++
 	if !b.retries {
 		if f.hasRoom(v.ID, v.Rev) {
@@ -247,12 +250,10 @@ func (f *refusals) store() {
 
 func (f *refusals) onStored() {
 	f.version.Changes++
+	f.used = true
 	for _, w := range f.storing {
 		if w.batch != nil {
 			w.batch.unstored--
-		}
-		if w.Over && w.Unsaid {
-			f.unsaid = f.version.Changes
 		}
 		if !w.Over && w.Demand != f.demand {
 			// Reached: what was refused before an operator's demand is listed after the pass for that

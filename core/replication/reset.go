@@ -63,7 +63,7 @@ func (o *opener) writeEmpty(on peer.Side, then func()) {
 // emptied, what that log says counts as saved from now on: else each later run would take the source for put back.
 func (o *opener) restart() {
 	if o.declined[peer.Source] != nil {
-		o.info.ListSaved[peer.Source] = o.sides[peer.Source].log.Says(o.plan.List.Job).Changes
+		o.info.ListSaved[peer.Source] = o.sides[peer.Source].log.State(o.plan.List.Job).Changes
 	}
 	o.copyFrom(checkpoint.Entry{RecordedSeq: cmp.Or(o.plan.SinceSeq, peer.Zero)}, nil)
 }

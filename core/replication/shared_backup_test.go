@@ -120,6 +120,21 @@ func TestPutBackAfterKillNothingIsTried(t *testing.T) {
 	}
 }
 
+// TestPutBackAfterKillUntold: a run is killed after it has written both logs, and before the job's record has of which
+// state of the list they are. The source's log tells that the target was put back.
+func TestPutBackAfterKillUntold(t *testing.T) {
+	s := newShared(t)
+	backup := s.backupBeforeHealing()
+	saved := s.saved
+	s.isKilled("a", 2)
+	s.saved, s.dbs[peer.Target] = saved, backup
+	for _, want := range []string{"0", `"40-opaque"`} {
+		if from := s.runs("a"); from != want || !backup.has("doc7", "1-a") {
+			t.Errorf("a run begins at %s, want %s; the target has what came: %t", from, want, backup.has("doc7", "1-a"))
+		}
+	}
+}
+
 // TestPutBackOfReadOnlySource: the target of a source that stores no logs is put back.
 func TestPutBackOfReadOnlySource(t *testing.T) {
 	s := newShared(t)

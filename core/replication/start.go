@@ -72,7 +72,7 @@ func (o *opener) claim() {
 		o.info.Counters = checkpoint.Counters{}
 	}
 	if !o.plan.resumes(o.ids) {
-		o.info.ListSaved, o.plan.ListSaved, o.plan.Unsaid = [2]int64{}, [2]int64{}, 0
+		o.info.ListSaved, o.plan.ListSaved = [2]int64{}, [2]int64{}
 	}
 	o.emit(Identify{ID: id, Base: o.ids.Bases[0]})
 }
@@ -304,8 +304,8 @@ func (o *opener) locate(on peer.Side) {
 // them, copies all anew, and lists again what it cannot copy. If it only passed over them, as it does over those of
 // other jobs, the next run could have a list by then that lacks what they rely on. The source's log does not count: the
 // target's is written first, and a source that may only be read by now keeps an old one. Behind one that relies on no
-// list, only those matter that Compare looks at: it begins before them if the source lacks that one. What no checkpoint
-// says to be in a list may have left it since the backup of a target that was put back.
+// list, only those matter that Compare looks at: it begins before them if the source lacks that one. If a database is
+// behind the list, something has left it since that no checkpoint relied on.
 func (o *opener) lacksList() (lacks bool) {
 	source, target := o.sides[peer.Source].trusted(), o.sides[peer.Target].trusted()
 	look := func(list checkpoint.List) (counts bool) {
@@ -315,30 +315,32 @@ func (o *opener) lacksList() (lacks bool) {
 	}
 	look(target.Says(o.plan.List.Job))
 	checkpoint.Compare(source, target, look)
-	putBack := o.readOnlySource() == nil && source.IsNewer(target)
-	return lacks || putBack && o.plan.Unsaid != 0
+	return lacks || o.isBehind()
 }
 
 // counts reports whether the run may go on from checkpoints that rely on a list: it has that, or they rely on none. A
 // run without checkpoints has no part in them, so its list is never theirs.
 func (o *opener) counts(list checkpoint.List) bool {
 	has := list.Job == o.plan.List.Job && o.plan.hasList(o.ids) && !o.plan.List.Before(list) && o.plan.UseCheckpoints
-	return list == (checkpoint.List{}) || has && !o.wentBack()
+	return list == (checkpoint.List{}) || has
 }
 
-// wentBack reports whether the list may lack something, as a database was put back to a backup: a target lacks what has
-// left the list since, and a source may have revisions that had others in their place. Its newest checkpoint relies on
-// a state of the list before the one of a checkpoint that it had, or the source has a newer log than the target. A run
-// that was killed between its two logs leaves the newer one on the target. The newest checkpoint may be of another job,
-// which has not come as far as this one.
-func (o *opener) wentBack() bool {
+// isBehind reports whether a database is behind the list, as it was put back to a backup: a target lacks what has left
+// the list since, and a source may have revisions that had others in their place. The job's newest checkpoint in it
+// tells a state of the list before one that the database was told earlier, by the job's record, or, of the target, by
+// the source's log, which is written after it.
+func (o *opener) isBehind() bool {
+	of, told := o.plan.List, o.plan.ListSaved
 	source, target := o.sides[peer.Source].trusted(), o.sides[peer.Target].trusted()
+	if s := source.State(of.Job); s.Job == of.Job {
+		told[peer.Target] = max(told[peer.Target], s.Changes)
+	}
 	for side, log := range [2]checkpoint.Log{peer.Source: source, peer.Target: target} {
-		if newest := log.Newest().List; newest.Job == o.plan.List.Job && newest.Changes < o.plan.ListSaved[side] {
+		if log.State(of.Job).Before(checkpoint.List{Job: of.Job, Changes: told[side]}) {
 			return true
 		}
 	}
-	return o.readOnlySource() == nil && source.IsNewer(target)
+	return false
 }
 
 // compare begins at the newest checkpoint that both logs have and that counts. If the source stores no logs, and still
@@ -349,11 +351,6 @@ func (o *opener) compare() {
 	start, history := checkpoint.Compare(source, target, o.counts)
 	if o.commits.lone.committed.ID != "" {
 		history = target.History
-	}
-	// What only the target's log says of the list is to be said to the source, too: else nothing tells that a target
-	// was put back to a backup.
-	if said := source.Says(o.plan.List.Job); said != (checkpoint.List{}) && o.counts(said) {
-		start.List = said
 	}
 	if start.RecordedSeq == peer.Zero && o.plan.SinceSeq != "" {
 		start.RecordedSeq = o.plan.SinceSeq

@@ -30,7 +30,7 @@ func TestWords(t *testing.T) {
 		"gives way":                      GivesWay{},
 		"read 9 refused after \"d\" 1-a": ReadRefused{ID: "d", Rev: "1-a", Limit: 9},
 		"refused [{Refusal:{ID:d Rev: Status:0 Error: Reason:} Over:true Failed:false Refused:false " +
-			"Demand:1970-01-01T00:00:00.000000Z Unsaid:false}]": Refused{
+			"Demand:1970-01-01T00:00:00.000000Z}]": Refused{
 			Findings: []Finding{{Refusal: peer.Refusal{ID: "d"}, Over: true}},
 		},
 		"end completed":               End{Cause: Completed, Trouble: oops},

@@ -111,7 +111,8 @@ func (hs *histories) checkLog(f world.LogWritten) {
 		now != r.saving.made {
 		return
 	}
-	hs.checkNew(r, f.DB, saidLast{now, hs.logs.read(f.Body).lists[now.session]})
+	read := hs.logs.read(f.Body)
+	hs.checkNew(r, f.DB, saidLast{now, read.lists[now.session], read.states[now.session]})
 	if f.DB == found.target {
 		hs.checkAgreed(r, f.ID, entries)
 		if !r.history.thinned {
@@ -137,10 +138,10 @@ func (hs *histories) ownLog(r *run, side peer.Side, db *peers.DB, found, base st
 	return string(body) == found || err == nil && head.session == r.saving.there[side].session
 }
 
-// saidLast is what a log says: its newest checkpoint, and the list on which that relies, as it was.
+// saidLast is what a log says: its newest checkpoint, the list on which that relies, and the writer's list, as it was.
 type saidLast struct {
 	entry
-	list list
+	list, state list
 }
 
 // checkNew is S21a: a checkpoint that says nothing new is work for both servers, and makes the log forget
@@ -153,7 +154,8 @@ func (hs *histories) checkNew(r *run, db *peers.DB, now saidLast) {
 	}
 	r.history.last[db] = now
 	same := source.Number(peer.Seq(before.seq)) == source.Number(peer.Seq(now.seq))
-	same = same && before.list == now.list && len(r.counts.listed) == 0 // the list may be as before by now
+	same = same && before.list == now.list && before.state == now.state
+	same = same && len(r.counts.listed) == 0 // the list may be as before by now
 	if before.session != now.session && before.session != "" && same && !r.WentBack() {
 		hs.Fail("S21a", "%s writes a checkpoint at %s again", r, now.seq)
 	}

@@ -1,7 +1,9 @@
 package oracle
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 
 	json "github.com/go-json-experiment/json/v1"
 
@@ -24,6 +26,7 @@ type log struct {
 	entries []entry          // nil with err
 	made    string           // instance_start_time of the database that the log was written for
 	lists   map[string]list  // what its checkpoints cover is on the target, but for these, by session
+	states  map[string]list  // the lists of their writers as they were then, by session
 	began   map[string]begin // by session
 	lone    *lone            // in a target's log that counts without one on the source; else nil
 	err     error
@@ -94,6 +97,7 @@ func readLog(body []byte) log {
 			SessionID   string          `json:"session_id"`
 			RecordedSeq json.RawMessage `json:"recorded_seq"`
 			List        list            `json:"list"`
+			State       list            `json:"list_state"`
 			StartTime   string          `json:"start_time"`
 			StartSeq    json.RawMessage `json:"start_last_seq"`
 		} `json:"history"`
@@ -101,15 +105,27 @@ func readLog(body []byte) log {
 	if err := json.Unmarshal(body, &l); err != nil {
 		return log{err: err}
 	}
-	all, lists, began := []entry{{l.SessionID, string(l.SourceLastSeq)}}, map[string]list{}, map[string]begin{}
+	all, began := []entry{{l.SessionID, string(l.SourceLastSeq)}}, map[string]begin{}
+	lists, states := map[string]list{}, map[string]list{}
 	for _, h := range l.History {
 		all = append(all, entry{h.SessionID, string(h.RecordedSeq)})
 		began[h.SessionID] = begin{h.StartTime, string(h.StartSeq)}
 		if h.List != (list{}) {
 			lists[h.SessionID] = h.List
 		}
+		states[h.SessionID] = cmp.Or(h.State, h.List)
 	}
-	return log{entries: all, made: l.InstanceStart, lists: lists, began: began, lone: l.Lone}
+	return log{entries: all, made: l.InstanceStart, lists: lists, states: states, began: began, lone: l.Lone}
+}
+
+// state is the list of a job as its newest checkpoint in a log tells it. One that tells of no list hides older ones.
+func (l log) state(job string) list {
+	for _, e := range l.entries {
+		if s := l.states[e.session]; s.Job == job || s == (list{}) {
+			return s
+		}
+	}
+	return list{}
 }
 
 // relies is the list that the newest checkpoint of a log relies on.
@@ -124,8 +140,11 @@ func (l log) relies() list {
 // stores none, and else where the logs of two databases last agree, at the newest checkpoint that both have. Those that
 // rely on a list count for the job that has it.
 func (l logs) agreed(source, target *peers.DB, base string, of reader) peer.Seq {
+	if l.behind(source, target, base, of) {
+		return peer.Zero
+	}
 	last := l.lone(source, target, base)
-	if last != nil && l.counts(source, target, base, l.trusted(target, base)[0], of) {
+	if last != nil && l.counts(target, base, l.trusted(target, base)[0], of) {
 		return peer.Seq(last.Seq)
 	}
 	if e, _ := l.common(source, target, base, of); e != (entry{}) {
@@ -206,7 +225,7 @@ func (l logs) common(source, target *peers.DB, base string, of reader) (e entry,
 	known := l.trusted(target, base)
 	for _, e := range l.trusted(source, base) {
 		for _, o := range known[:slices.Index(known, e)+1] {
-			if l.counts(source, target, base, o, of) && l.covers(target, base, o, e) {
+			if l.counts(target, base, o, of) && l.covers(target, base, o, e) {
 				return e, passed
 			}
 			passed = append(passed, o)
@@ -230,8 +249,6 @@ type reader struct {
 	list  list     // as it is now
 	has   bool     // it is of the replication, and has revisions
 	saved [2]int64 // of which state of the list a database had a checkpoint, by peer.Side
-	// unsaid is whether something has left the list that no checkpoint had in it.
-	unsaid bool
 }
 
 // readerOf is the job of a run as it was when the run began.
@@ -249,42 +266,38 @@ func (k *known) readerOf(jobID string, rep *spec.Replication, base string) reade
 func readerOf(w jobstore.Work, rep *spec.Replication, base string) reader {
 	list, of := list(w.List()), w.Record.Refused
 	has := of != nil && of.Listed > 0 && of.Of == base && rep.UseCheckpoints
-	unsaid := of != nil && of.Unsaid != 0 && of.Of == base
-	return reader{list, has, w.Record.Stats.ListSaved, unsaid}
+	saved := w.Record.Stats.ListSaved
+	if was := w.Record.RepID; was != "" && !strings.HasPrefix(was, base) {
+		saved = [2]int64{} // of another replication, which the job was
+	}
+	return reader{list, has, saved}
 }
 
 // counts reports whether a job may begin at a checkpoint of the target: what that covers is there, or in the job's
-// list. What has left the list since is not there if the target was put back, as a newer log on the source tells, or
-// that a database had a checkpoint of a later list than its newest; nor need the list have what the source went back
-// to.
-func (l logs) counts(source, target *peers.DB, base string, e entry, of reader) bool {
+// list.
+func (l logs) counts(target *peers.DB, base string, e entry, of reader) bool {
 	needs := l.read(target.Log(base)).lists[e.session]
-	if needs == (list{}) {
-		return true
-	}
-	return of.has && needs.Job == of.list.Job && needs.Changes <= of.list.Changes && !l.putBack(source, target, base) &&
-		!l.behind(source, base, of, peer.Source) && !l.behind(target, base, of, peer.Target)
+	return needs == (list{}) || of.has && needs.Job == of.list.Job && needs.Changes <= of.list.Changes
 }
 
-// putBack reports whether the source has a newer log than the target.
-func (l logs) putBack(source, target *peers.DB, base string) bool {
-	of, known := l.trusted(source, base), l.entries(target.Log(base))
-	if of == nil || of[0].session == "" || known[0].session == "" {
-		return false
+// behind reports whether the job's newest checkpoint in a database is of a list before the one that the database had a
+// checkpoint of: what has left the list since is not there, or, on a source, other revisions are there again. The
+// target had each one that the source has.
+func (l logs) behind(source, target *peers.DB, base string, of reader) bool {
+	had := of.saved
+	for side, db := range [2]*peers.DB{peer.Source: source, peer.Target: target} {
+		if l.trusted(db, base) == nil {
+			continue
+		}
+		now := l.read(db.Log(base)).state(of.list.Job)
+		if now.Job == of.list.Job && now.Changes < had[side] {
+			return true
+		}
+		if now.Job == of.list.Job {
+			had[peer.Target] = max(had[peer.Target], now.Changes)
+		}
 	}
-	has := slices.ContainsFunc(known, func(e entry) bool { return e.session == of[0].session })
-	further := func(e entry) bool { return !peer.Seq(e.seq).Before(peer.Seq(known[0].seq)) }
-	return !has && slices.ContainsFunc(of, further) && l.lone(source, target, base) == nil
-}
-
-// behind reports whether the newest checkpoint of a database is the job's, and of a list before the one that the
-// database had a checkpoint of.
-func (l logs) behind(db *peers.DB, base string, of reader, side peer.Side) bool {
-	if l.trusted(db, base) == nil {
-		return false
-	}
-	newest := l.read(db.Log(base)).relies()
-	return newest.Job == of.list.Job && newest.Changes < of.saved[side]
+	return false
 }
 
 // trusted are the checkpoints of a database's log; none when it was written for another database of that
@@ -300,10 +313,9 @@ func (l logs) trusted(db *peers.DB, base string) []entry {
 }
 
 // lacksList reports whether the checkpoints that a job finds cover revisions which only an earlier list of its own had:
-// the newest one that it might begin at, or one that it would pass over; or that it has begun behind what has left the
-// list since the backup that the target was put back to.
+// the newest one that it might begin at, or one that it would pass over; or that a database is behind the list.
 func (l logs) lacksList(source, target *peers.DB, base string, of reader) bool {
-	if of.unsaid && l.trusted(target, base) != nil && l.putBack(source, target, base) {
+	if l.behind(source, target, base, of) {
 		return true
 	}
 	lists := l.read(target.Log(base)).lists
@@ -315,22 +327,13 @@ func (l logs) lacksList(source, target *peers.DB, base string, of reader) bool {
 		}
 	}
 	return slices.ContainsFunc(looked, func(e entry) bool {
-		return lists[e.session].Job == of.list.Job && !l.counts(source, target, base, e, of)
+		return lists[e.session].Job == of.list.Job && !l.counts(target, base, e, of)
 	})
 }
 
 // listOf is the base id of the replication whose list the run's job had when it began; empty if nothing was listed.
 func (r *run) listOf() string {
 	if list := r.Record().Refused; list != nil && list.Listed > 0 {
-		return list.Of
-	}
-	return ""
-}
-
-// unsaidOf is the base id of the replication of which no checkpoint may say what has left the list; empty if there was
-// nothing of that kind.
-func (r *run) unsaidOf() string {
-	if list := r.Record().Refused; list != nil && list.Unsaid != 0 {
 		return list.Of
 	}
 	return ""

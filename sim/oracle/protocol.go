@@ -34,7 +34,6 @@ var protocolSubject = subject{
 			terms := protocol.Terms{
 				Replication: r.Replication(), Reset: r.Record().Reset != 0, Lenient: r.lenient(),
 				ListOf: r.listOf(), List: protocol.List(r.readerOf().list), ListSaved: r.readerOf().saved,
-				UnsaidOf:     r.unsaidOf(),
 				StallTimeout: r.p.applied.StallTimeout,
 			}
 			r.protocol.Run = protocol.New(terms)

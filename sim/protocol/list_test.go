@@ -283,16 +283,6 @@ func TestRelies(t *testing.T) {
 			c.asks(peer.ReadChanges{Since: "5", Limit: 10})
 		}
 	}
-	newer := func(unsaid string) func(*talk) {
-		return func(c *talk) {
-			c.r.UnsaidOf = unsaid
-			c.opened()
-			c.finds(peer.Source, `{"session_id":"newer","source_last_seq":4,"history":[{"session_id":"newer",`+
-				`"recorded_seq":4},{"session_id":"none","recorded_seq":3}]}`)
-			c.finds(peer.Target, relying())
-			c.asks(peer.ReadChanges{Since: "3", Limit: 10})
-		}
-	}
 	both := relying("own", "other")
 	covered := strings.Replace(both, `"history":[`, `"history":[{"session_id":"top","recorded_seq":9},`, 1)
 	_, history, _ := strings.Cut(covered, `,"history"`)
@@ -305,8 +295,6 @@ func TestRelies(t *testing.T) {
 		{"a list as it was saved", spec.Replication{}, saved(7, 7), legal},
 		{"a list of before the source saved it", spec.Replication{}, saved(8, 7), Beginning},
 		{"a list of before the target saved it", spec.Replication{}, saved(7, 8), Beginning},
-		{"of a source that has a newer log", spec.Replication{}, newer("former"), legal},
-		{"what has left no list of such a source", spec.Replication{}, newer("base"), Beginning},
 		{"no list", spec.Replication{}, begins("", 7, both, "5"), Beginning},
 		{"without checkpoints", spec.Replication{}, func(c *talk) {
 			c.r.UseCheckpoints = false

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"slices"
 
 	"couchrelay/core/peer"
@@ -18,8 +19,10 @@ type log struct {
 	head    head
 	// lists are those that checkpoints rely on, by session: their writer goes on trying to copy revisions of that.
 	lists map[string]List
-	began map[string]began // by session
-	fails bool             // it cannot be read
+	// states are the lists of their writers as they were then, by session.
+	states map[string]List
+	began  map[string]began // by session
+	fails  bool             // it cannot be read
 }
 
 // List is a job's list of refused documents, as checkpoints know it.
@@ -113,7 +116,7 @@ func readLog(body []byte) (l log) {
 		return log{fails: true}
 	}
 	l.made, l.mark, l.lone = told.Made, told.Mark, told.Lone
-	l.lists, l.began = map[string]List{}, map[string]began{}
+	l.lists, l.states, l.began = map[string]List{}, map[string]List{}, map[string]began{}
 	if told.Session != "" {
 		l.entries = append(l.entries, entry{told.Session, peer.Seq(told.Seq)})
 	}
@@ -121,6 +124,7 @@ func readLog(body []byte) (l log) {
 		var e struct {
 			Session string `json:"session_id"`
 			List    List   `json:"list"`
+			State   List   `json:"list_state"`
 			Made    string `json:"start_time"`
 			head
 		}
@@ -136,11 +140,22 @@ func readLog(body []byte) (l log) {
 		if e.List != (List{}) {
 			l.lists[e.Session] = e.List
 		}
+		l.states[e.Session] = cmp.Or(e.State, e.List)
 		l.began[e.Session] = began{e.Made, peer.Seq(e.Start)}
 		l.history = append(l.history, string(raw))
 	}
 	l.fails = told.List != l.lists[told.Session] || told.Relies != (told.List != List{})
 	return l
+}
+
+// state is the list of a job as its newest checkpoint tells it. One that tells of no list hides older ones.
+func (l *log) state(job string) List {
+	for _, e := range l.entries {
+		if s := l.states[e.session]; s.Job == job || s == (List{}) {
+			return s
+		}
+	}
+	return List{}
 }
 
 // session is the session id of the log's newest checkpoint; empty for a log without checkpoints.

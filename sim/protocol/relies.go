@@ -1,15 +1,12 @@
 package protocol
 
 import (
-	"slices"
-
 	"couchrelay/core/peer"
 )
 
 // lacksList reports whether the checkpoints that the run found cover revisions of a list of its job that it does not
-// have any more: the newest one that it might begin at, or one that it would pass over; or what has left the list since
-// the backup that the target was put back to, and was in none. It notes that, since the run then discards the
-// checkpoints.
+// have any more: the newest one that it might begin at, or one that it would pass over; or whether a database is behind
+// the list. It notes that, since the run then discards the checkpoints.
 func (r opener) lacksList() bool {
 	target := &r.start.sides[peer.Target]
 	_, looked := r.common()
@@ -19,7 +16,7 @@ func (r opener) lacksList() bool {
 			break
 		}
 	}
-	r.start.anew = r.start.anew || r.UnsaidOf == r.base && !target.foreign() && r.hasNewer()
+	r.start.anew = r.start.anew || r.isBehind()
 	for _, e := range looked {
 		own := target.log.lists[e.session].Job == r.List.Job
 		r.start.anew = r.start.anew || own && !r.may(e.session)
@@ -28,36 +25,29 @@ func (r opener) lacksList() bool {
 }
 
 // may reports whether the run may go on from a checkpoint of the target, or one that this covers: if it relies on a
-// list, that must be of the run's job, and have all that it had then. What has left it since is lost to a target that
-// was put back to a backup. A run without checkpoints has no part in a list.
+// list, that must be of the run's job, and have all that it had then. A run without checkpoints has no part in a list.
 func (r opener) may(session string) bool {
 	l := r.start.sides[peer.Target].log.lists[session]
 	own := l.Job == r.List.Job && l.Changes <= r.List.Changes && r.ListOf == r.base
-	return l == (List{}) || own && r.UseCheckpoints && !r.wentBack()
+	return l == (List{}) || own && r.UseCheckpoints
 }
 
-// wentBack reports whether a database was put back to a backup: its newest checkpoint is of an older list than one that
-// it had, or the source has a newer log, of which some checkpoint reaches as far as the target's newest.
-func (r opener) wentBack() bool {
-	source, target := &r.start.sides[peer.Source], &r.start.sides[peer.Target]
-	for on, s := range [2]*side{source, target} {
-		l := s.log.lists[s.log.session()]
-		if l.Job == r.List.Job && l.Changes < r.ListSaved[on] && !s.foreign() {
+// isBehind reports whether a database was put back to a backup: the job's newest checkpoint in it is of an older list
+// than one that it had. The target had each one that the source has.
+func (r opener) isBehind() bool {
+	had := r.ListSaved
+	for on := range r.start.sides {
+		s := &r.start.sides[on]
+		l := s.log.state(r.List.Job)
+		if l.Job != r.List.Job || s.foreign() {
+			continue
+		}
+		if l.Changes < had[on] {
 			return true
 		}
+		had[peer.Target] = max(had[peer.Target], l.Changes)
 	}
-	return r.hasNewer()
-}
-
-// hasNewer reports whether the source has a newer log than the target.
-func (r opener) hasNewer() bool {
-	source, target := &r.start.sides[peer.Source], &r.start.sides[peer.Target]
-	newest := source.log.session()
-	if newest == "" || source.foreign() || len(target.log.entries) == 0 || target.log.has(newest) {
-		return false
-	}
-	further := func(e entry) bool { return !e.seq.Before(target.log.entries[0].seq) }
-	return slices.ContainsFunc(source.log.entries, further) && r.lone() == nil
+	return false
 }
 
 // discards reports whether the checkpoints are to be discarded.

@@ -47,9 +47,6 @@ type Terms struct {
 	List List
 	// ListSaved is of which state of the list there was a checkpoint, by peer.Side; 0 if that is not known.
 	ListSaved [2]int64
-	// UnsaidOf is the base id of the replication of whose list something has left of which a checkpoint may not say
-	// that it was there; empty if nothing has.
-	UnsaidOf string
 	// StallTimeout is for how long a run gets nowhere before it is stalled; 0 for ever.
 	StallTimeout time.Duration
 }

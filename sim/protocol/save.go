@@ -378,6 +378,11 @@ func (r saver) saysRight(op peer.PutLocal, at *side, put *log) error {
 			r.start.since, newest.seq, put.head.Start, put.head.End)
 	case put.lists[newest.session] != (List{}) && put.lists[newest.session].Job != r.List.Job:
 		return breach(Logging, "it writes a checkpoint that relies on another list, %v", put.lists[newest.session])
+	case put.lists[newest.session] != (List{}) && put.lists[newest.session] != put.states[newest.session]:
+		return breach(Logging, "it writes a checkpoint that relies on %v, with the list at %v",
+			put.lists[newest.session], put.states[newest.session])
+	case put.states[newest.session] != (List{}) && put.states[newest.session].Job != r.List.Job:
+		return breach(Logging, "it writes a checkpoint with the state of another list, %v", put.states[newest.session])
 	case put.mark != at.log.mark:
 		return breach(Logging, "it writes a log with the mark %q over one with %q", put.mark, at.log.mark)
 	case known(at.start) && put.made != at.start:

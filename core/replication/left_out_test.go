@@ -93,7 +93,7 @@ func TestPutBackWithoutCheckpoints(t *testing.T) {
 func TestChangedReplicationSavesAnew(t *testing.T) {
 	w := newWorld(t)
 	w.fill(1)
-	w.changes, w.saved, w.unsaid, w.plan.ResumedID = 9, [2]int64{9, 9}, 9, "former"
+	w.changes, w.saved, w.plan.ResumedID = 9, [2]int64{9, 9}, "former"
 	w.begin()
 	if end := w.wantEnd(Completed, ""); end.Info.ListSaved != [2]int64{} {
 		t.Errorf("it tells %v", end.Info.ListSaved)

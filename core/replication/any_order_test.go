@@ -1,0 +1,179 @@
+package replication
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/peer"
+	"couchrelay/core/spec"
+)
+
+// disorder is what may happen to a replication besides runs, kills and edits.
+type disorder struct {
+	names    string // the names of those that share the checkpoints
+	skips    bool   // documents may be left out for good
+	both     bool   // the source may be put back together with the target
+	readOnly bool   // the source stores no logs
+}
+
+// TestAnyOrder has users edit documents, targets refuse some for a while, operators change on_refusal, order attempts,
+// make jobs anew and put databases back to backups, and runs end or be killed, in any order. In the end all documents
+// come, the lists are empty, and a further run reads nothing again.
+func TestAnyOrder(t *testing.T) {
+	for name, d := range map[string]disorder{
+		"one job":               {names: "a", skips: true},
+		"both put back":         {names: "a", skips: true, both: true},
+		"two jobs":              {names: "ab"},
+		"two jobs, both back":   {names: "ab", both: true},
+		"no logs on the source": {names: "a", skips: true, readOnly: true},
+		"no logs, two jobs":     {names: "ab", both: true, readOnly: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(100) {
+				if o := newOrder(t, d, seed); !o.plays() {
+					t.Fatalf("seed %d: %q", seed, o.told)
+				}
+			}
+		})
+	}
+}
+
+// order is one sequence of such events.
+type order struct {
+	*shared
+	disorder
+	*rand.Rand
+	made    int // revisions and orders so far
+	backups [][2]*database
+	killed  bool     // the last run was killed, so the job may not know what the logs tell
+	told    []string // what has happened
+}
+
+func newOrder(t *testing.T, d disorder, seed uint64) *order {
+	o := &order{shared: newShared(t), disorder: d, Rand: rand.New(rand.NewPCG(seed, 7))}
+	if o.as("a"); d.readOnly {
+		o.refuseLogs(403)
+	}
+	return o
+}
+
+// plays plays the events, and reports whether all has come in the end.
+func (o *order) plays() bool {
+	for range 4 + o.IntN(14) {
+		o.happens()
+	}
+	clear(o.bad)
+	o.plan.OnRefusal = spec.RetryRefused
+	from := ""
+	for range 3 {
+		for _, job := range o.names {
+			o.as(string(job))
+			o.made++
+			o.demand, o.now = instant.Time(o.made), o.now.Add(12*time.Hour)
+			from = o.completes(40)
+		}
+	}
+	whole := from != "0" && len(o.list) == 0 && !o.t.Failed()
+	for id, leaves := range o.dbs[peer.Source].leafs {
+		for _, rev := range leaves {
+			whole = whole && o.dbs[peer.Target].has(id, rev)
+		}
+	}
+	return whole
+}
+
+func (o *order) say(format string, a ...any) { o.told = append(o.told, fmt.Sprintf(format, a...)) }
+
+// happens is one event.
+func (o *order) happens() {
+	id := fmt.Sprint("doc", 1+o.IntN(6))
+	job := string(o.names[o.IntN(len(o.names))])
+	switch r := o.IntN(20); {
+	case r < 3:
+		o.edits(id)
+	case r < 4:
+		o.made++
+		o.dbs[peer.Source].write(fmt.Sprint("new", o.made), "1-a")
+		o.say("a new document")
+	case r < 7:
+		o.bad[id] = true
+		o.say("%s is refused", id)
+	case r < 9:
+		delete(o.bad, id)
+		o.say("%s is taken", id)
+	case r < 10 && o.skips:
+		o.plan.OnRefusal = []spec.OnRefusal{spec.SkipRefused, spec.RetryRefused}[o.IntN(2)]
+		o.say("on_refusal is %s", o.plan.OnRefusal)
+	case r < 14:
+		o.runsToItsEnd(job)
+	case r < 16:
+		o.isKilled(job)
+	case r < 18:
+		o.backups = append(o.backups, [2]*database{o.dbs[peer.Source].backup(), o.dbs[peer.Target].backup()})
+		o.say("backup %d", len(o.backups)-1)
+	case r < 19 && len(o.backups) > 0:
+		o.putBack(o.IntN(len(o.backups)))
+	case len(o.names) > 1 && o.IntN(3) == 0:
+		o.as(job)
+		clear(o.list)
+		o.changes, o.saved = o.changes+10, [2]int64{}
+		o.say("job %s is made anew", job)
+	}
+}
+
+func (o *order) edits(id string) {
+	source := o.dbs[peer.Source]
+	o.made++
+	rev := fmt.Sprintf("%d-%c", 1+o.made, 'a'+o.IntN(3))
+	source.write(id, append([]string{rev}, source.path(id, source.leafs[id][0])...)...)
+	o.say("%s is edited: %s", id, rev)
+}
+
+// completes has a run end by itself, with answers in any order, and returns where it began.
+func (o *order) completes(batch int) string {
+	o.plan.BatchSize, o.plan.CheckpointInterval, o.calls = batch, 5*time.Second, nil
+	for o.begin(); o.end == nil; {
+		o.proceed(o.IntN)
+	}
+	if o.end.Cause != Completed {
+		o.say("it ended with %v", o.end)
+	}
+	o.steps, o.killed = 0, false
+	return o.feedStart()
+}
+
+func (o *order) runsToItsEnd(job string) {
+	if o.as(job); o.IntN(4) == 0 {
+		o.made++
+		o.demand = instant.Time(o.made)
+		o.say("all is to be tried")
+	}
+	o.now = o.now.Add(time.Duration(o.IntN(3)) * time.Hour)
+	from := o.completes([]int{2, 7, 40}[o.IntN(3)])
+	o.say("job %s runs from %s, has %d listed, state %d, saved %v", job, from, len(o.list), o.changes, o.saved)
+}
+
+func (o *order) isKilled(job string) {
+	o.as(job)
+	o.plan.BatchSize = []int{2, 7, 40}[o.IntN(3)]
+	o.plan.CheckpointInterval = []time.Duration{time.Nanosecond, 5 * time.Second}[o.IntN(2)]
+	o.begin()
+	for n := o.IntN(60); n > 0 && o.end == nil; n-- {
+		o.proceed(o.IntN)
+	}
+	o.killed = o.end == nil
+	o.say("job %s is killed: %t, has %d listed, state %d, saved %v", job, o.killed, len(o.list), o.changes, o.saved)
+}
+
+// putBack puts the target back to a backup, or both databases: not after a kill, as nothing might tell that then.
+func (o *order) putBack(n int) {
+	o.dbs[peer.Target] = o.backups[n][peer.Target].backup()
+	both := o.both && !o.killed && o.IntN(2) == 0
+	if both {
+		o.dbs[peer.Source] = o.backups[n][peer.Source].backup()
+	}
+	o.say("the target is put back to %d, and the source: %t", n, both)
+}
