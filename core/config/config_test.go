@@ -56,6 +56,9 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 		if r.Key == "" || r.Takes == "" || !strings.HasSuffix(r.Says, ".") || strings.Contains(r.Says, ". ") {
 			t.Errorf("%+v", r)
 		}
+		if shares := r.Section == "replicator.shares"; r.Section != "replicator" && !shares {
+			t.Errorf("%s is in section %q", r.Key, r.Section)
+		}
 	}
 	if len(rows) != len(Replicator)+1 {
 		t.Errorf("%d rows", len(rows))

@@ -101,6 +101,16 @@ func TestDatabases(t *testing.T) {
 	}
 }
 
+// TestLongestName: a database may have a name as long as CouchDB allows, and is opened by that.
+func TestLongestName(t *testing.T) {
+	w := newWorld(t)
+	w.name = strings.Repeat("x", maxNameSize)
+	w.create(t, w.name, 2)
+	if _, err := in(w, func(db *Database) (int, error) { return 0, nil }); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestMirrorIsNoted: a database tells what it mirrors, and whether that is trusted, also once its settings change.
 func TestMirrorIsNoted(t *testing.T) {
 	for _, trusted := range []bool{false, true} {

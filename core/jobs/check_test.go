@@ -7,6 +7,7 @@ import (
 
 	"couchrelay/core/check"
 	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
 )
 
 // TestCheckOfOddRows: a check tells of rows that are none of a queue, or contradict themselves, and goes on.
@@ -41,22 +42,44 @@ func TestCheckOfOddRows(t *testing.T) {
 		register(t, db, q, "w")
 		add(t, db, q, "a", "b")
 		must(t, db, func(tx kv.Tx) (none struct{}, err error) { return none, odd(q, tx) })
+		all := checked(t, db, root, q)
 		var found []string
-		c := check.New(check.Options{Root: root, AtOnce: true, Sections: Sections(q.Keys, nil)})
-		for done := false; !done; {
-			some, err := kv.Run(context.Background(), db, func(tx kv.Tx) (some []check.Finding, err error) {
-				some, done, err = c.Step(tx.Snapshot())
-				return some, err
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, f := range some {
-				found = append(found, f.What)
-			}
+		for _, f := range all {
+			found = append(found, f.What)
 		}
 		if all := strings.Join(found, "; "); all != want {
 			t.Errorf("found %q, want %q", all, want)
 		}
+		for _, f := range all {
+			if f.Mends() {
+				must(t, db, func(tx kv.Tx) (bool, error) {
+					repairs, err := check.Repairs(tx, root)
+					if err != nil {
+						return false, err
+					}
+					return check.Mended(tx, &f, repairs)
+				})
+				if left := checked(t, db, root, q); len(left) > 0 {
+					t.Errorf("after the repair of %q it finds %v", f.What, left[0].What)
+				}
+			}
+		}
 	}
+}
+
+// checked is what a check of a queue finds.
+func checked(t *testing.T, db kv.Database, root tuple.Subspace, q *Queue) (all []check.Finding) {
+	t.Helper()
+	c := check.New(check.Options{Root: root, AtOnce: true, Sections: Sections(q.Keys, nil)})
+	for done := false; !done; {
+		some, err := kv.Run(context.Background(), db, func(tx kv.Tx) (some []check.Finding, err error) {
+			some, done, err = c.Step(tx.Snapshot())
+			return some, err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, some...)
+	}
+	return all
 }

@@ -131,7 +131,7 @@ func (s Stats) Untold() bool { return s == s.ofCheckpoints() }
 func (s Stats) unbegun() bool {
 	pending := s.ChangesPending
 	s.ChangesPending = nil
-	return pending != nil && s == Stats{}
+	return pending != nil && *pending == 0 && s == Stats{}
 }
 
 // SeqText is a sequence as monitoring shows it: always a string, though servers may have any JSON for one.

@@ -155,6 +155,10 @@ func TestRefusalWithLongNames(t *testing.T) {
 	if rows := b.listed(w.JobID); len(rows) != 1 || b.record(w.JobID).Refused.Beyond != 1 {
 		t.Errorf("listed %q; %+v", rows, b.record(w.JobID).Refused)
 	}
+	long = strings.Repeat("x", maxRefusedName) // and a revision
+	if b.list(w, 3, refusalOf(long, false)); len(b.listed(w.JobID)) != 1 || b.record(w.JobID).Refused.Beyond != 2 {
+		t.Errorf("with a long name they are %+v", b.record(w.JobID).Refused)
+	}
 }
 
 // TestListGoesWithTheCheckpoint: the list stays over edits and new runs of a document, and is forgotten with the

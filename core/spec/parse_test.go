@@ -392,7 +392,7 @@ func TestSocketOptions(t *testing.T) {
 	for _, in := range []string{
 		"", "[", "]", "[{]", "[{}]", "[{keepalive}]", "[{keepalive,}]", "[{,true}]", "[{keepalive,true}", "[{keepalive,true]", "[{keepalive,true},]", "[,{keepalive,true}]",
 		"[{keepalive,true}{nodelay,true}]", "[{keepalive,true}]x", "{keepalive,true}", "[keepalive]", "[{'keepalive',true}]", "[{sndbuf,\"1\"}]",
-		"[{sndbuf,-1}]", "[{sndbuf,99999999999999999999}]", "[{sndbuf,1073741825}]", "[{priority,-1}]", "[{keepalive,tru\xff}]", "[{keepalive,é}]",
+		"[{sndbuf,-1}]", "[{sndbuf,99999999999999999999}]", "[{sndbuf,1073741825}]", "[{priority,-1}]", "[{priority,high}]", "[{keepalive,tru\xff}]", "[{keepalive,é}]",
 		"[{keepalive", "[{keepalive,true",
 	} {
 		if got, err := ParseSocketOptions(in, DefaultConfig().ValidSocketOptions); err == nil {
