@@ -118,6 +118,9 @@ func TestRefusedSelectors(t *testing.T) {
 		if _, err := Normalize([]byte(in)); !errors.Is(err, ejson.ErrSyntax) {
 			t.Errorf("%s: got %v", in, err)
 		}
+		if _, err := Compile([]byte(in)); !errors.Is(err, ejson.ErrSyntax) {
+			t.Errorf("%s is compiled: %v", in, err)
+		}
 	}
 	if _, err := Compile([]byte(`{"$not":{"a":{"$elemMatch":{"$regex":"(?=x)"}}}}`)); err == nil {
 		t.Error("a regex that RE2 does not know was compiled")

@@ -369,9 +369,9 @@ func TestDecodeHostile(t *testing.T) {
 		if err == nil && len(rest) > len(b) {
 			t.Fatalf("more left than given: %v", tree)
 		}
-		for _, n := range tree.nodes {
-			if n.rev.Gen < 1 || n.rev.ID == "" {
-				t.Fatalf("%x is read as a tree with revision %s", b, n.rev)
+		for i, n := range tree.nodes {
+			if n.rev.Gen < 1 || n.rev.ID == "" || int(n.parent) >= i {
+				t.Fatalf("%x is read as a tree with revision %s behind %d as %d", b, n.rev, n.parent, i)
 			}
 		}
 	}
