@@ -100,13 +100,18 @@ func TestRaw(t *testing.T) {
 				_ = conn.(*net.TCPConn).CloseWrite()
 			}
 		}()
-		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		answers := bufio.NewReader(conn)
+		answer, err := http.ReadResponse(answers, nil)
 		if err != nil {
 			if name != "cut off body" && name != "cut off chunk" && name != "cut off attachment" {
 				t.Errorf("%s: %v", name, err)
 			}
 		} else if answer.StatusCode != c.status {
 			t.Errorf("%s: %d, want %d", name, answer.StatusCode, c.status)
+		} else if c.status == http.StatusContinue {
+			if answer, err = http.ReadResponse(answers, nil); err != nil || answer.StatusCode != http.StatusCreated {
+				t.Errorf("%s: afterwards %v, %v", name, answer, err)
+			}
 		}
 		conn.Close()
 	}
