@@ -33,6 +33,8 @@ func TestRetries(t *testing.T) {
 		{"open source", status(401), 1, 0, "unauthorized: unauthorized to access or create database http://h/db/"},
 		{"open source", loginFails(401), 1, 0, "unauthorized: POST http://h/_session: 401 session_x: no"},
 		{"open source", loginFails(400), 1, 0, "http_request_failed: POST http://h/_session: 400 session_x: no"},
+		{"open source", peer.Failure{URL: "http://h/db/", Status: 400, Error: "no_more_auth_plugins_left_to_try"}, 1, 0,
+			"http_request_failed"},
 		{"open source", peer.Failure{Kind: peer.Insecure}, 1, 0, "tls_failed"},
 		{"read changes", peer.Failure{Kind: peer.NoSecret, URL: "http://h/db/", Reason: `secret "s": x`}, 1, 0,
 			`secret_missing:  http://h/db/: secret_missing: secret "s": x`},
