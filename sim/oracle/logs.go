@@ -267,10 +267,19 @@ func readerOf(w jobstore.Work, rep *spec.Replication, base string) reader {
 	list, of := list(w.List()), w.Record.Refused
 	has := of != nil && of.Listed > 0 && of.Of == base && rep.UseCheckpoints
 	saved := w.Record.Stats.ListSaved
-	if was := w.Record.RepID; was != "" && !strings.HasPrefix(was, base) {
+	if was := savedOf(w.Record); was != "" && !strings.HasPrefix(was, base) {
 		saved = [2]int64{} // of another replication, which the job was
 	}
 	return reader{list, has, saved}
+}
+
+// savedOf is the id of the replication that a job was when its last run told of checkpoints, or the base id of that;
+// empty if that is not known.
+func savedOf(rec *jobstore.Record) string {
+	if rec.RepID == "" && rec.Refused != nil {
+		return rec.Refused.Of
+	}
+	return rec.RepID
 }
 
 // counts reports whether a job may begin at a checkpoint of the target: what that covers is there, or in the job's

@@ -33,7 +33,8 @@ var protocolSubject = subject{
 		c.on.runStarted.add(func(r *run) {
 			terms := protocol.Terms{
 				Replication: r.Replication(), Reset: r.Record().Reset != 0, Lenient: r.lenient(),
-				ListOf: r.listOf(), List: protocol.List(r.readerOf().list), ListSaved: r.readerOf().saved,
+				ListOf: r.listOf(), List: protocol.List(r.readerOf().list), ListSaved: r.Record().Stats.ListSaved,
+				ListSavedOf:  savedOf(r.Record()),
 				StallTimeout: r.p.applied.StallTimeout,
 			}
 			r.protocol.Run = protocol.New(terms)

@@ -126,7 +126,9 @@ func (r *Run) hopeless() bool {
 	case peer.Local:
 		return r.save.foreign || r.save.behind || r.save.others > 0 || r.readLog(got.Body).fails
 	case peer.RevFound:
-		return r.save.lost
+		op, _ := r.last.op.(peer.FindRev)
+		first := r.save.last == nil && r.save.tells(op) // the newest change may be the first that the run has read
+		return r.save.lost || first && !got.Found
 	case peer.Changes:
 		return r.wait.stuck
 	case peer.Copied:

@@ -1,6 +1,8 @@
 package protocol
 
 import (
+	"strings"
+
 	"couchrelay/core/peer"
 )
 
@@ -36,6 +38,9 @@ func (r opener) may(session string) bool {
 // than one that it had. The target had each one that the source has.
 func (r opener) isBehind() bool {
 	had := r.ListSaved
+	if r.ListSavedOf != "" && !strings.HasPrefix(r.ListSavedOf, r.base) {
+		had = [2]int64{}
+	}
 	for on := range r.start.sides {
 		s := &r.start.sides[on]
 		l := s.log.state(r.List.Job)

@@ -47,6 +47,8 @@ type Terms struct {
 	List List
 	// ListSaved is of which state of the list there was a checkpoint, by peer.Side; 0 if that is not known.
 	ListSaved [2]int64
+	// ListSavedOf is the id of the replication that ListSaved is of, or its base id; empty if that is not known.
+	ListSavedOf string
 	// StallTimeout is for how long a run gets nowhere before it is stalled; 0 for ever.
 	StallTimeout time.Duration
 }
