@@ -245,3 +245,19 @@ func TestEveryKeyIsLookedAt(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckOfRefusalsWithoutList: a check finds rows of refused documents of a job whose record counts none.
+func TestCheckOfRefusalsWithoutList(t *testing.T) {
+	b := newBench(t)
+	b.put("r", refusing, admin)
+	w := b.accept()
+	row := Refusal{Error: "forbidden", Attempts: 1}
+	b.do1(func(tx kv.Tx) error {
+		tx.Set(b.s.Keys.Refused.Pack(w.JobID, "a", "1-a"), row.encode())
+		return nil
+	})
+	found := b.findings()
+	if len(found) != 1 || found[0].What != "the job lists 0 refused documents, of which there are 1" {
+		t.Errorf("found %v", found)
+	}
+}

@@ -126,8 +126,8 @@ func (s Stats) ofCheckpoints() Stats { return Stats{ListSaved: s.ListSaved} }
 // Untold reports whether no run has told any numbers.
 func (s Stats) Untold() bool { return s == s.ofCheckpoints() }
 
-// unbegun reports whether they are of a run that could not begin, as a file of certificates was not there: it says that
-// nothing is to come, at no place in the feed, and knows nothing of what the job has done before.
+// unbegun reports whether the numbers are of a run that could not begin, as a file of certificates was not there. Such
+// a run says that nothing is to come, at no place in the feed, and knows nothing of what the job has done before.
 func (s Stats) unbegun() bool {
 	pending := s.ChangesPending
 	s.ChangesPending = nil

@@ -34,7 +34,7 @@ type RefusedDocs struct {
 	// happens once.
 	By string `json:"by,omitempty"`
 	// Changes is how often the list has changed, counted from when the job was made: no list is taken for a later state
-	// of one that a job of this name had before, or has in a backup. Checkpoints that rely on the list say so, too.
+	// of one that a job of this name had before, or has in a backup. Checkpoints tell that, too.
 	Changes int64 `json:"changes,omitempty"`
 	// Of is the base id of the replication whose checkpoints cover the revisions.
 	Of string `json:"of,omitempty"`

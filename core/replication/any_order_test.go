@@ -13,7 +13,7 @@ import (
 
 // disorder is what may happen to a replication besides runs, kills and edits.
 type disorder struct {
-	names    string // the names of those that share the checkpoints
+	names    string // the names of the jobs, which share the checkpoints
 	skips    bool   // documents may be left out for good
 	both     bool   // the source may be put back together with the target
 	readOnly bool   // the source stores no logs

@@ -38,8 +38,8 @@ type Plan struct {
 	Listed int64
 	// List is by what checkpoints know that list.
 	List checkpoint.List
-	// ListSaved is what the job's last run told (see Info): a database whose newest checkpoint relies on the list as it
-	// was before that was put back to a backup.
+	// ListSaved is what the job's last run told (see Info): a database whose newest checkpoint of the job tells an
+	// earlier state of the list was put back to a backup.
 	ListSaved [2]int64
 	// Crashes is how many runs of the job crashed in a row before this one, or without getting further (see lenient).
 	Crashes int

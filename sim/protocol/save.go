@@ -376,8 +376,6 @@ func (r saver) saysRight(op peer.PutLocal, at *side, put *log) error {
 	case string(put.head.Start) != string(r.start.since) || string(put.head.End) != string(newest.seq):
 		return breach(Logging, "it began at %s and has come to %s, and writes %s and %s",
 			r.start.since, newest.seq, put.head.Start, put.head.End)
-	case put.lists[newest.session] != (List{}) && put.lists[newest.session].Job != r.List.Job:
-		return breach(Logging, "it writes a checkpoint that relies on another list, %v", put.lists[newest.session])
 	case put.lists[newest.session] != (List{}) && put.lists[newest.session] != put.states[newest.session]:
 		return breach(Logging, "it writes a checkpoint that relies on %v, with the list at %v",
 			put.lists[newest.session], put.states[newest.session])
