@@ -20,6 +20,7 @@
 // A change of the followed database comes from a user, or is a write of ours. What a row says decides: a revision that
 // is known, or that ours was written over, is nothing new; the state that it lacks in the second case is written again.
 // One whose body is the same, but for the state, is ours if it has the state that was sent last, even when the answer
-// got lost. With the same body a state that is gone starts the replication again, as in CouchDB, and a terminal one
-// that we did not write ends it, also if we would refuse the document. Everything else is an edit.
+// got lost, and its generation can be that write's. With the same body a state that is gone starts the replication
+// again, as in CouchDB, and a terminal one that we did not write ends it, also if we would refuse the document.
+// Everything else is an edit.
 package follow

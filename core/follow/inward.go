@@ -298,7 +298,7 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 	}
 	kept := state == old.State && state != noState // by a user who wrote the document as it was
 	switch {
-	case state == own, slices.Contains(old.sent(), state), kept, own == noState && !over(body):
+	case state == own, old.isSent(state, d.Rev), kept, own == noState && !over(body):
 		// Reached: a change of the followed database is a write of ours
 		if slices.Contains(old.sent(), state) && now.Over == "" {
 			now.Over = old.Over

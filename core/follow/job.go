@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"couchrelay/core/docs"
+	"couchrelay/core/docs/revtree"
 	"couchrelay/core/ejson"
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
@@ -124,6 +125,20 @@ const maxWas = 8
 
 // sent are the digests of all states that were sent and may have arrived, newest first.
 func (r *row) sent() []string { return strings.Fields(r.Sent + " " + r.Was) }
+
+// isSent reports whether a revision may be ours, which has a state that was sent and may have arrived. A revision
+// without a state is not, but a user's, who wants the job to run again, if it is of a later generation: each state was
+// written over Rev, or over one that was sent before it.
+func (r *row) isSent(state, rev string) bool {
+	sent := r.sent()
+	i := slices.Index(sent, state)
+	if i < 0 || state != noState {
+		return i >= 0
+	}
+	last, err := revtree.ParseRev(r.Rev)
+	is, isErr := revtree.ParseRev(rev)
+	return err != nil || isErr != nil || is.Gen <= last.Gen+int64(len(sent)-i)
+}
 
 // over are the revisions that Rev has replaced, newest first.
 func (r *row) over() []string { return strings.Fields(r.Over) }

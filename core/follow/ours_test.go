@@ -140,6 +140,31 @@ func TestWrittenWithoutState(t *testing.T) {
 	w.expect("d", jobstore.Pending, "")
 }
 
+// TestStateTakenAwayTwice: the state of a failed job is to be removed, as an operator has it run again; the write does
+// not arrive, and the job fails again. What a user writes without a state then may be our write, as far as its
+// generation tells: the first time it is, the second time it is not, and the job runs again.
+func TestStateTakenAwayTwice(t *testing.T) {
+	for writes, want := range map[int]jobstore.State{1: jobstore.Failed, 2: jobstore.Pending} {
+		w := newWorld(t)
+		w.write("d", one)
+		k := w.start()
+		w.settle(10 * time.Second)
+		w.fail("d")
+		w.settle(10 * time.Second)
+		if err := w.retry("d"); err != nil {
+			t.Fatal(err)
+		}
+		w.loseEdits(1, refused)
+		k.unfed(250 * time.Millisecond)
+		w.fail("d")
+		for range writes {
+			w.write("d", one)
+		}
+		w.settle(time.Minute)
+		w.expect("d", want, map[jobstore.State]string{jobstore.Failed: "failed"}[want])
+	}
+}
+
 // TestEndlessPoll: a database that was made again has fewer changes than a long poll was asked for, whose server sends
 // heartbeats for ever.
 func TestEndlessPoll(t *testing.T) {
