@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/ejson"
@@ -313,6 +314,8 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 		}
 		a.again(d.ID)
 	default: // a user has removed the state, or another replicator has written one
+		// States that were sent may still arrive, and win in a cluster. What removes one could be a user's next write.
+		now.Was = strings.Join(slices.DeleteFunc(old.sent(), func(s string) bool { return s == noState }), " ")
 		return a.edited(i, m, now)
 	}
 	a.note(d.ID, now)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/docs"
 	"couchrelay/core/follow"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
@@ -163,6 +164,38 @@ func TestStateTakenAwayTwice(t *testing.T) {
 		w.settle(time.Minute)
 		w.expect("d", want, map[jobstore.State]string{jobstore.Failed: "failed"}[want])
 	}
+}
+
+// TestLateWriteWins: another replicator has completed a document while our state was on its way to another node of the
+// cluster. That wins, and is no edit: the document gets the state of its job, which stays completed.
+func TestLateWriteWins(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	k := w.start()
+	w.settle(10 * time.Second)
+	var late string
+	w.fault = func(op peer.Op) fault {
+		if op, is := op.(peer.EditDocs); is && late == "" {
+			late = string(op.Docs[0].Body)
+			return refused
+		}
+		return ""
+	}
+	w.fail("d")
+	k.unfed(time.Second)
+	w.write("d", one[:len(one)-1]+`,"_replication_state":"completed"}`)
+	w.settle(10 * time.Second)
+	w.expect("d", jobstore.Completed, "completed")
+	doc, err := docs.ParseDocument([]byte(late), docs.ReplicationMembers...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write("d", string(doc.Body))
+	w.settle(time.Minute)
+	w.expect("d", jobstore.Completed, "completed")
+	w.write("d", one)
+	w.settle(time.Minute)
+	w.expect("d", jobstore.Pending, "")
 }
 
 // TestEndlessPoll: a database that was made again has fewer changes than a long poll was asked for, whose server sends

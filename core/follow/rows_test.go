@@ -252,7 +252,7 @@ func TestWhoseWrite(t *testing.T) {
 		"a state that a user has removed while another is on its way": {
 			mirror: completed, old: row{Rev: "2-b", State: failed, Sent: completed, Over: "1-a"},
 			is:   Incoming{Rev: "3-c"},
-			want: row{Rev: "3-c"}, written: true,
+			want: row{Rev: "3-c", Was: completed}, written: true,
 		},
 		"a removal of ours whose answer was lost": {
 			old:  row{Rev: "2-b", State: failed, Sent: "none", Over: "1-a"},
