@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"couchrelay/core/peer"
 )
@@ -16,6 +17,35 @@ func reading() *run {
 	r.in = inward{run: r, opened: true, since: "4", stored: "4", through: "4", last: peer.Mark{ID: "z", Rev: "1-z"}}
 	r.out.run = r
 	return r
+}
+
+// TestPollsAtOnce: a server whose long polls do not wait is asked less and less often, until one waits, or brings
+// anything.
+func TestPollsAtOnce(t *testing.T) {
+	r := reading()
+	r.job.Goal, r.in.wait = "", true
+	op := peer.ReadChanges{Since: "4", Limit: 5, Wait: true}
+	pause := func(waited time.Duration, got peer.Changes) time.Duration {
+		sent := r.w.now
+		r.w.now = r.w.now.Add(waited)
+		got.LastSeq, got.End = "4", true
+		r.in.pause = 0
+		r.in.read(&call{op: op, sent: sent}, op, peer.Reply{Result: got})
+		return max(r.in.pause.Sub(r.w.now), 0)
+	}
+	for range 2 {
+		for _, ms := range []time.Duration{250, 500, 1000, 2000, 4000, 8000, 10_000, 10_000} {
+			if got := pause(0, peer.Changes{}); got != ms*time.Millisecond {
+				t.Fatalf("a pause of %v, want %d ms", got, ms)
+			}
+		}
+		if got := pause(time.Second, peer.Changes{}); got != 250*time.Millisecond {
+			t.Errorf("a pause of %v after a long poll that waited", got)
+		}
+		pause(0, peer.Changes{Skipped: 1})
+		pause(0, peer.Changes{})
+		pause(0, peer.Changes{Rows: []peer.Change{{Seq: "5", ID: "a", Revs: []string{"1-a"}}}})
+	}
 }
 
 // TestFeedIsRead: where a run is after an answer of the feed, what it asks for next, and how many changes it knows to
