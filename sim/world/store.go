@@ -135,7 +135,7 @@ func (s *storeWorld) Decide(op fakefdb.Op) fakefdb.Outcome {
 		}
 	}
 	fault := sites.fault.Pick(s.tables[op.Kind])
-	if fault == fakefdbStale && !op.Limbo {
+	if fault == fakefdbStale && !op.Limbo || s.caughtUp(op, fakefdb.Fault(fault)) {
 		fault = ""
 	}
 	out := fakefdb.Outcome{Fault: fakefdb.Fault(fault)}
@@ -155,6 +155,15 @@ func (s *storeWorld) Decide(op fakefdb.Op) fakefdb.Outcome {
 		s.stretch(&out, sites.late)
 	}
 	return out
+}
+
+// attemptsBehind is how often a storage server may be behind for one transaction.
+const attemptsBehind = 8
+
+// caughtUp reports whether a storage server is behind no more, after some attempts. One with hundreds of reads would
+// never get through, and its attempts, which follow on each other at once, would be most of what happens.
+func (s *storeWorld) caughtUp(op fakefdb.Op, f fakefdb.Fault) bool {
+	return op.Attempt > attemptsBehind && (f == fakefdb.FutureVersion || f == fakefdb.TooOldEarly)
 }
 
 // outUntil returns the end of the last outage that met operations of a kind; in the past when it is over.
