@@ -158,8 +158,8 @@ func (s *settling) orphaned(id string, job *shadow) bool {
 // unfinished describes the work that a job has left: everything that its source selects must be on the
 // target, and a one-shot must be over. A job is excused while a database is missing that it may not make, while its
 // filter does not work, and where it cannot know a database again. One without checkpoints begins anew with each turn,
-// which may be too short for what a slow server refuses. A light one that has its turn behind it may wait for days
-// until it hears of what came to its source since: how long it does is L11's.
+// which may be too short for what a slow server refuses. A light one may wait for its turn for days: how long it does
+// is L11's.
 func (s *settling) unfinished(id string, job *shadow) string {
 	if job.record.State.Terminal() || job.pausedByUser() || s.behindPaused(job) {
 		return ""
@@ -176,6 +176,8 @@ func (s *settling) unfinished(id string, job *shadow) string {
 		return fmt.Sprintf("job %s is %s, and %s does not exist", id, job.record.State, rep.Target.URL)
 	case source.FilterWorks(rep.Filter) != nil, !rep.UseCheckpoints && s.rotated[id],
 		s.misled(id, job, rep, source, target):
+		return ""
+	case !rep.Continuous && light(job):
 		return ""
 	case !rep.Continuous:
 		return fmt.Sprintf("job %s is %s: %s", id, job.record.State, job.record.Reason)
