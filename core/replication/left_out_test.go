@@ -126,6 +126,22 @@ func TestKilledBeforeAndAfterLeftOutCame(t *testing.T) {
 	s.wantComes(backup, "doc7")
 }
 
+// TestCameWithoutCheckpoints: a listed document comes while the job writes no checkpoints, and then the target is put
+// back to a backup. Whether the job writes checkpoints from then on or not, the document comes again.
+func TestCameWithoutCheckpoints(t *testing.T) {
+	for _, writes := range []bool{false, true} {
+		s := newShared(t)
+		backup := s.backupBeforeHealing()
+		s.plan.UseCheckpoints = false
+		s.runs("a")
+		s.plan.UseCheckpoints, s.dbs[peer.Target] = writes, backup
+		s.runs("a")
+		if !backup.has("doc7", "1-a") {
+			t.Errorf("with checkpoints %v, doc7 is neither on the target nor in the list", writes)
+		}
+	}
+}
+
 // TestChangedReplicationSavesAnew: a job becomes another replication, and knows nothing of that one's checkpoints.
 func TestChangedReplicationSavesAnew(t *testing.T) {
 	w := newWorld(t)

@@ -256,6 +256,9 @@ func (f *refusals) onStored() {
 		if w.batch != nil {
 			w.batch.unstored--
 		}
+		if w.Over && !f.plan.UseCheckpoints {
+			f.info.ListSaved[peer.Target] = f.version.Changes // no log tells, so the next run copies all
+		}
 		if !w.Over && w.Demand != f.demand {
 			// Reached: what was refused before an operator's demand is listed after the pass for that
 			f.passBy(0)
