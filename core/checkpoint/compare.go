@@ -100,10 +100,10 @@ func (l Log) Says(job string) List {
 	return List{}
 }
 
-// State returns the state of a job's list at its newest checkpoint; zero if one comes first that tells of no list.
+// State returns the state of a job's list at its newest checkpoint that tells one; zero if there is none.
 func (l Log) State(job string) List {
-	for _, e := range l.Entries() {
-		if e.State.Job == job || e.State == (List{}) {
+	for _, e := range l.History {
+		if e.State.Job == job {
 			return e.State
 		}
 	}

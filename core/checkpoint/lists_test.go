@@ -108,12 +108,12 @@ func TestSays(t *testing.T) {
 	}
 }
 
-// TestState: of a job's list a log tells the state at the job's newest checkpoint, unless one comes first that tells
-// nothing of lists.
+// TestState: of a job's list a log tells the state at the job's newest checkpoint that tells one, whatever others have
+// come since.
 func TestState(t *testing.T) {
 	log := logOf("d@9", "c@7", "b@5", "a@3")
 	log.History[0].State, log.History[1].State, log.History[3].State = List{"k", 4}, List{"j", 3}, List{"l", 2}
-	for job, want := range map[string]List{"k": {"k", 4}, "j": {"j", 3}, "l": {}, "other": {}} {
+	for job, want := range map[string]List{"k": {"k", 4}, "j": {"j", 3}, "l": {"l", 2}, "other": {}} {
 		if got := log.State(job); got != want {
 			t.Errorf("of %s it is %v", job, got)
 		}

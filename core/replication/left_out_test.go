@@ -89,6 +89,59 @@ func TestPutBackWithoutCheckpoints(t *testing.T) {
 	}
 }
 
+// TestPutBackBehindOtherWithoutList: the newest checkpoint of the backup is another job's, which has never listed
+// anything, so it tells of no list. The one before it tells of the first job's.
+func TestPutBackBehindOtherWithoutList(t *testing.T) {
+	s := newShared(t)
+	s.leftOut("doc7")
+	s.dbs[peer.Source].write("new", "1-a")
+	s.since = 40 // what job a has left out is not in the list of job b
+	s.runs("b")
+	backup := s.dbs[peer.Target].backup()
+	delete(s.bad, "doc7")
+	s.as("a")
+	s.demand = 5
+	s.runs("a")
+	s.dbs[peer.Target] = backup
+	if from := s.runs("a"); !backup.has("doc7", "1-a") {
+		t.Errorf("job a begins at %s, and doc7 is neither on the target nor in its list", from)
+	}
+}
+
+// TestKilledBeforeAndAfterLeftOutCame: the run that left the document out is killed before the job's record tells of
+// its checkpoint, and the one that brings it before it writes its own. The next one tells the state of the list, though
+// that is empty, and the record knows of no checkpoint.
+func TestKilledBeforeAndAfterLeftOutCame(t *testing.T) {
+	s := newShared(t)
+	s.plan.OnRefusal, s.bad["doc7"] = spec.SkipRefused, true
+	s.isKilled("a", 2)
+	s.saved = [2]int64{}
+	backup := s.dbs[peer.Target].backup()
+	delete(s.bad, "doc7")
+	s.demand = 5
+	s.begin()
+	for s.lists("doc7", "1-a") {
+		s.proceed(first)
+	}
+	s.wantComes(backup, "doc7")
+}
+
+// TestCameWithoutCheckpoints: a listed document comes while the job writes no checkpoints, and then the target is put
+// back to a backup. Whether the job writes checkpoints from then on or not, the document comes again.
+func TestCameWithoutCheckpoints(t *testing.T) {
+	for _, writes := range []bool{false, true} {
+		s := newShared(t)
+		backup := s.backupBeforeHealing()
+		s.plan.UseCheckpoints = false
+		s.runs("a")
+		s.plan.UseCheckpoints, s.dbs[peer.Target] = writes, backup
+		s.runs("a")
+		if !backup.has("doc7", "1-a") {
+			t.Errorf("with checkpoints %v, doc7 is neither on the target nor in the list", writes)
+		}
+	}
+}
+
 // TestChangedReplicationSavesAnew: a job becomes another replication, and knows nothing of that one's checkpoints.
 func TestChangedReplicationSavesAnew(t *testing.T) {
 	w := newWorld(t)

@@ -84,7 +84,7 @@ func (w *world) checkPage(effects []Effect) {
 // it: with room for more the run would list more than it may.
 func (w *world) checkListed() {
 	f := &w.run.refused
-	if w.run.phase != copying || w.run.stopping || w.end != nil {
+	if w.undead || w.run.phase != copying || w.run.stopping || w.end != nil {
 		return
 	}
 	list := map[peerRev]bool{}
@@ -136,7 +136,7 @@ func (w *world) unlisted(seq int64) string {
 	for id, at := range w.dbs[peer.Source].at {
 		for _, rev := range w.dbs[peer.Source].leafs[id] {
 			if at <= seq && at > w.since && (w.refuses[id] || id == w.tooLarge) &&
-				!w.dbs[peer.Target].has(id, rev) && w.list[peerRev{id, rev}] == nil {
+				!w.dbs[peer.Target].has(id, rev) && w.list[peerRev{id, rev}] == nil && !w.isElsewhere(id, rev) {
 				return id + " " + rev
 			}
 		}

@@ -134,7 +134,8 @@ type filed struct {
 
 func (f *refusals) begin() {
 	f.docs, f.next, f.rng = map[uint64]bool{}, instant.Never, prng.Fork(f.plan.Seed, "refused")
-	f.version, f.used = f.plan.List, f.plan.Listed > 0 || f.info.ListSaved != [2]int64{}
+	f.version, f.used = f.plan.List, f.plan.Listed > 0 || f.info.ListSaved != [2]int64{} ||
+		f.sides[peer.Target].log.State(f.plan.List.Job) != (checkpoint.List{})
 	f.listed, f.informed = f.plan.Listed, f.plan.Listed == 0
 	if f.plan.Listed > 0 {
 		f.next, f.unfinished = f.now, f.commits.relies != (checkpoint.List{})
@@ -254,6 +255,9 @@ func (f *refusals) onStored() {
 	for _, w := range f.storing {
 		if w.batch != nil {
 			w.batch.unstored--
+		}
+		if w.Over && !f.plan.UseCheckpoints {
+			f.info.ListSaved[peer.Target] = f.version.Changes // no log tells, so the next run copies all
 		}
 		if !w.Over && w.Demand != f.demand {
 			// Reached: what was refused before an operator's demand is listed after the pass for that

@@ -43,12 +43,11 @@ type world struct {
 	tooLarge   string // document that it takes in none
 	since      int64  // changes up to here are not wanted
 	vanished   bool   // the source has none of the revisions that it announced
-	// odd lets a request that works bring less than it could; it may be nil.
-	odd   func() bool
-	steps int
+	steps      int
 
 	bodies
 	listing
+	oddities
 }
 
 // bodies are the sizes of documents.
@@ -140,9 +139,11 @@ func (w *world) step(ev Event) {
 		case Refused, ReadRefused:
 			w.asks = append(w.asks, e)
 		case Progress:
-			w.told, w.saved = append(w.told, report{w.now, e.Info}), e.Info.ListSaved
+			w.told = append(w.told, report{w.now, e.Info})
+			w.saves(e.Info)
 		case End:
-			w.end, w.saved = &e, e.Info.ListSaved
+			w.end = &e
+			w.saves(e.Info)
 			w.checkCompleted()
 			if len(w.flying) > 0 {
 				w.t.Errorf("ended with %v under way", w.flying)
@@ -435,12 +436,12 @@ func (w *world) copyDoc(source, target *database, op peer.CopyDoc, n int) peer.C
 
 // checkCompleted: a one-shot that says it completed has brought over what was there when it began.
 func (w *world) checkCompleted() {
-	if w.end.Cause != Completed {
+	if w.end.Cause != Completed || w.undead {
 		return
 	}
 	for id, leafs := range w.before {
 		for _, rev := range leafs {
-			if w.wanted(id) && !w.dbs[peer.Target].has(id, rev) && !w.lists(id, rev) {
+			if w.wanted(id) && !w.dbs[peer.Target].has(id, rev) && !w.lists(id, rev) && !w.isElsewhere(id, rev) {
 				w.t.Fatalf("completed without %s %s", id, rev)
 			}
 		}
@@ -456,7 +457,7 @@ func (w *world) wanted(id string) bool {
 func (w *world) uncovered(seq int64) string {
 	for id, at := range w.dbs[peer.Source].at {
 		for _, rev := range w.dbs[peer.Source].leafs[id] {
-			lacks := !w.dbs[peer.Target].has(id, rev) && w.list[peerRev{id, rev}] == nil
+			lacks := !w.dbs[peer.Target].has(id, rev) && w.list[peerRev{id, rev}] == nil && !w.isElsewhere(id, rev)
 			if at <= seq && w.wanted(id) && lacks {
 				return id + " " + rev
 			}

@@ -118,10 +118,10 @@ func readLog(body []byte) log {
 	return log{entries: all, made: l.InstanceStart, lists: lists, states: states, began: began, lone: l.Lone}
 }
 
-// state is the list of a job as its newest checkpoint in a log tells it. One that tells of no list hides older ones.
+// state is the list of a job as its newest checkpoint in a log tells it that tells any.
 func (l log) state(job string) list {
 	for _, e := range l.entries {
-		if s := l.states[e.session]; s.Job == job || s == (list{}) {
+		if s := l.states[e.session]; s.Job == job {
 			return s
 		}
 	}

@@ -148,10 +148,10 @@ func readLog(body []byte) (l log) {
 	return l
 }
 
-// state is the list of a job as its newest checkpoint tells it. One that tells of no list hides older ones.
+// state is the list of a job as its newest checkpoint tells it that tells any.
 func (l *log) state(job string) List {
 	for _, e := range l.entries {
-		if s := l.states[e.session]; s.Job == job || s == (List{}) {
+		if s := l.states[e.session]; s.Job == job {
 			return s
 		}
 	}
