@@ -295,6 +295,26 @@ func TestOldCookies(t *testing.T) {
 	})
 }
 
+// TestRenewedCookie: the cookie that a server sends with an answer, in the place of the session's, is in no failure.
+func TestRenewedCookie(t *testing.T) {
+	g := &gate{}
+	inRigWith(t, withSessions, func(w http.ResponseWriter, r *http.Request) {
+		if c, err := r.Cookie(sessionCookie); err == nil && c.Value == "renewed" {
+			says(500, `{"error":"e","reason":"`+c.Value+`"}`)(w, r)
+			return
+		}
+		if r.URL.Path != "/_session" {
+			http.SetCookie(w, &http.Cookie{Name: sessionCookie, Value: "renewed"})
+		}
+		g.ServeHTTP(w, r)
+	}, nil, func(r *rig) {
+		must[peer.Opened](r, peer.Open{})
+		if f := r.do(peer.Open{}).Failure; f == nil || f.Reason != "*****" {
+			t.Errorf("%v", f)
+		}
+	})
+}
+
 // TestOnlySessions: without a plugin that works a request is refused here.
 func TestOnlySessions(t *testing.T) {
 	only := Options{Auth: session.Settings{Plugins: []session.Plugin{session.Cookie}}}

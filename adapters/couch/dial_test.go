@@ -204,6 +204,31 @@ func TestNoFiles(t *testing.T) {
 	full(2)
 }
 
+// TestOptionsRefused: a connection that cannot have the options of its endpoint is closed.
+func TestOptionsRefused(t *testing.T) {
+	defer func(set func(*net.TCPConn, int) error) { setPriority = set }(setPriority)
+	setPriority = func(*net.TCPConn, int) error { return syscall.EPERM }
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	c := New(Options{})
+	dial := c.dialer(route{policy: &everywhere, socket: spec.SocketOptions{Priority: 7}})
+	if _, err := dial(t.Context(), "tcp", server.Addr().String()); !errors.Is(err, syscall.EPERM) {
+		t.Fatal(err)
+	}
+	conn, err := server.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if _, err := conn.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the connection is still open: %v", err)
+	}
+}
+
 // TestIdleGivesWay: connections that are kept for later requests to one server are closed before a job of another one
 // is refused a connection.
 func TestIdleGivesWay(t *testing.T) {

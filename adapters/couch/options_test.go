@@ -91,9 +91,11 @@ func TestAttempts(t *testing.T) {
 		r.do(peer.GetLocal{ID: "x"})
 		r.do(peer.Open{Side: peer.Target})
 	})
+	inRigWith(t, Options{Attempted: count}, says(407, ""), nil, func(r *rig) { r.do(peer.Open{}) })
 	want := []string{
 		fmt.Sprint("source.test checkpoint 404 ", peer.Status),
 		fmt.Sprint("target.test database 0 ", peer.Malformed),
+		fmt.Sprint("source.test database 407 ", peer.Kind(0)),
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("counted %q, want %q", got, want)
@@ -133,5 +135,8 @@ func TestProfiles(t *testing.T) {
 	rep.Target.TLS = "none"
 	if _, err := client.Pair(rep); err == nil || err.Error() != "target endpoint: no [tls none] is configured" {
 		t.Error(err)
+	}
+	if n := len(client.transports); n > 0 {
+		t.Errorf("%d pools are left", n)
 	}
 }

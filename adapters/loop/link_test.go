@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,16 +14,21 @@ import (
 	"github.com/benbjohnson/clock"
 )
 
-// linked is a link to two databases of a server, whose replies it passes on.
-func linked(t *testing.T, url string) (*link, <-chan replication.Reply) {
+// replicationOf is that of two databases of a server.
+func replicationOf(t *testing.T, url string) *spec.Replication {
 	body := `{"source":"` + url + `/db","target":"` + url + `/db"}`
 	rep, err := spec.ParseRequest([]byte(body), spec.DefaultConfig())
 	if err != nil {
 		t.Fatal(err)
 	}
+	return rep
+}
+
+// linked is a link to two databases of a server, whose replies it passes on.
+func linked(t *testing.T, url string) (*link, <-chan replication.Reply) {
 	client := couch.New(couch.Options{Version: "x", Clock: clock.New()})
 	t.Cleanup(client.Close)
-	pair, err := client.Pair(*rep)
+	pair, err := client.Pair(*replicationOf(t, url))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,4 +91,22 @@ func TestReleaseForgetsBodies(t *testing.T) {
 		t.Errorf("after the release comes %s", r)
 	}
 	k.close()
+}
+
+// TestCloseEndsTheFeed: a feed stays open between two reads, and ends with the run.
+func TestCloseEndsTheFeed(t *testing.T) {
+	server, gone := answers(t, nil), make(chan struct{})
+	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, `{"results":[{"seq":1,"id":"a","changes":[{"rev":"1-a"}]}`)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		close(gone)
+	})
+	k, replies := linked(t, server.URL)
+	k.perform(replication.Call{ID: 1, Op: peer.ReadChanges{Since: peer.Zero, Limit: 1}})
+	if r := <-replies; r.Failure != nil {
+		t.Fatal(r)
+	}
+	k.close()
+	awaited(t, "the end of the feed", gone)
 }

@@ -18,6 +18,7 @@ import (
 	"couchrelay/adapters/eventlog"
 	"couchrelay/core/docs"
 	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
@@ -228,6 +229,23 @@ func TestLoopKilled(t *testing.T) {
 	awaited(t, "the end of its requests", gone)
 }
 
+// TestLooksAfterTheEnd: once the loop has ended, questions are answered at once.
+func TestLooksAfterTheEnd(t *testing.T) {
+	r := newRig(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	left := r.run(ctx)
+	cancel()
+	awaited(t, "the loop to end", left)
+	looked := make(chan struct{})
+	go func() {
+		defer close(looked)
+		if n := r.Numbers(t.Context()); len(n) > 0 {
+			t.Errorf("numbers of runs: %v", n)
+		}
+	}()
+	awaited(t, "an answer", looked)
+}
+
 // TestFailedTransaction: the node is told why a transaction failed, and not only that it did.
 func TestFailedTransaction(t *testing.T) {
 	r := newRig(t)
@@ -235,6 +253,53 @@ func TestFailedTransaction(t *testing.T) {
 	go r.ask(node.Ask{ID: 7, Request: node.Record{Held: node.Held{JobID: "gone"}}})
 	if done, is := (<-r.events).(node.Done); !is || done.ID != 7 || done.Fault != node.Canceled || done.Text == "" {
 		t.Errorf("answered %+v", done)
+	}
+}
+
+// doubtful is a store whose first commit succeeds, and is answered as if nobody knew. Then told is called.
+type doubtful struct {
+	kv.Database
+	told func()
+}
+
+func (d *doubtful) Begin(ctx context.Context, o kv.Options) kv.Transaction {
+	return doubtfulTx{d.Database.Begin(ctx, o), d}
+}
+
+type doubtfulTx struct {
+	kv.Transaction
+	*doubtful
+}
+
+func (tx doubtfulTx) Commit() error {
+	err := tx.Transaction.Commit()
+	if told := tx.told; told != nil && err == nil {
+		tx.told = nil
+		told()
+		return &kv.Error{Code: kv.CommitUnknownResult}
+	}
+	return err
+}
+
+// TestOneMoment: all attempts of a request are of one moment, so that a repetition finds what the first has written.
+func TestOneMoment(t *testing.T) {
+	r := newRig(t)
+	r.ctx = t.Context()
+	wall := clock.NewMock()
+	r.Clock = wall
+	ask := func(q node.Request) {
+		t.Helper()
+		go r.ask(node.Ask{Request: q})
+		if done := (<-r.events).(node.Done); done.Fault != node.Committed {
+			t.Fatal(done)
+		}
+	}
+	r.put("a", `{"source":"http://127.0.0.1:1/db","target":"http://127.0.0.1:1/db"}`)
+	ask(node.Join{Worker: "w"})
+	r.DB = &doubtful{r.DB, func() { wall.Add(time.Second) }}
+	ask(node.Accept{Worker: "w", Node: "n", Demand: jobs.Demand{Max: 1}})
+	if rec := r.await("a", jobstore.Running); len(rec.History) != 2 {
+		t.Errorf("added and started once: %+v", rec.History)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 
 	"couchrelay/core/docs"
@@ -90,6 +91,18 @@ func tooLarge(format string, args ...any) *Error {
 
 func badType(reason string) *Error {
 	return &Error{http.StatusUnsupportedMediaType, "bad_content_type", reason}
+}
+
+// WithoutAddress returns an error of the network without names and addresses: which servers are behind this one is no
+// client's business.
+func WithoutAddress(err error) error {
+	if dns, is := errors.AsType[*net.DNSError](err); is {
+		return errors.New("lookup: " + dns.Err)
+	}
+	if op, is := errors.AsType[*net.OpError](err); is && op.Err != nil {
+		return fmt.Errorf("%s: %w", op.Op, op.Err)
+	}
+	return err
 }
 
 // errorOf returns the answer to any error.

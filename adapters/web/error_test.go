@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"syscall"
 	"testing"
 
 	"couchrelay/core/docs"
@@ -30,5 +32,21 @@ func TestStatuses(t *testing.T) {
 	}
 	if got := errorOf(context.DeadlineExceeded).Status; got != 503 {
 		t.Errorf("deadline: %d", got)
+	}
+}
+
+// TestWithoutAddress: clients are told why a server behind gave no answer, and not which server that is.
+func TestWithoutAddress(t *testing.T) {
+	to := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 7), Port: 5984}
+	lookup := &net.DNSError{Err: "no such host", Name: "couch.internal", Server: "10.0.0.2:53", IsNotFound: true}
+	for want, err := range map[string]error{
+		"lookup: no such host":           &net.OpError{Op: "dial", Net: "tcp", Err: lookup},
+		"dial: connection refused":       &net.OpError{Op: "dial", Net: "tcp", Addr: to, Err: syscall.ECONNREFUSED},
+		"read: connection reset by peer": &net.OpError{Op: "read", Net: "tcp", Addr: to, Err: syscall.ECONNRESET},
+		context.DeadlineExceeded.Error(): context.DeadlineExceeded,
+	} {
+		if got := WithoutAddress(err).Error(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

@@ -56,6 +56,16 @@ func TestDepth(t *testing.T) {
 	}
 }
 
+// TestAnnouncedSize: of a body that says that it is too large nothing is read.
+func TestAnnouncedSize(t *testing.T) {
+	body := &endless{text: "x"}
+	q := &Request{Request: httptest.NewRequest("PUT", "/", body)}
+	q.ContentLength = 1001
+	if _, err := q.ReadBody(1000); err == nil || body.n > 0 {
+		t.Errorf("%v, after %d bytes", err, body.n)
+	}
+}
+
 // TestMemory: bodies of all requests together take the memory that there is for them, and give it back when the
 // requests are over, whatever became of them.
 func TestMemory(t *testing.T) {

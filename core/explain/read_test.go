@@ -427,7 +427,7 @@ func TestStopOfAResetExplained(t *testing.T) {
 func TestPausesExplained(t *testing.T) {
 	b := newBench(t)
 	b.node(5, 0)
-	id := b.put("r", "b", "")
+	id := b.put("r", "b?token=x", "")
 	pauses := []ratelimit.Kept{}
 	for _, url := range []string{"http://h/a", "http://h/a/?token=x", "http://h:81/b/", "http://h/other/"} {
 		pauses = append(pauses, ratelimit.Kept{Key: ratelimit.Key{Endpoint: url, Method: "GET"}})

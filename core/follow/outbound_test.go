@@ -359,3 +359,37 @@ func TestRest(t *testing.T) {
 		t.Error("looks at a mirror that changes all the time keep passes from beginning")
 	}
 }
+
+// TestFirstPauseAgain: a pass that has written all states ends a row of failures, so the next one is tried again soon.
+func TestFirstPauseAgain(t *testing.T) {
+	r := &run{w: New(Config{Worker: "w"})}
+	r.in.run, r.out.run = r, r
+	out := &r.out
+	pass := func(skipped bool) time.Duration {
+		out.retry, out.passing, out.skipped, out.next = 0, true, skipped, instant.Never
+		out.rest()
+		return time.Duration(out.retry) * time.Microsecond
+	}
+	for range 8 {
+		pass(true)
+	}
+	if wait := pass(true); wait < pauses.Max/2 {
+		t.Errorf("after nine failures it waits for %s", wait)
+	}
+	pass(false)
+	if wait := pass(true); wait > 2*pauses.Min {
+		t.Errorf("after one failure it waits for %s", wait)
+	}
+}
+
+// TestLooksGoOn: a run goes on with the changes of its mirror where the one before it has come to.
+func TestLooksGoOn(t *testing.T) {
+	w := New(Config{Worker: "w", Pages: DefaultPages()})
+	w.accepted(Accepted{Jobs: []Taken{{Job: Job{Looked: "7"}}}})
+	r := w.runs[0]
+	r.in.opened, r.out.retry = true, 0
+	r.out.advance()
+	if q := w.asks[0].req; !reflect.DeepEqual(q, Look{Looked: "7"}) {
+		t.Errorf("asks for %+v", q)
+	}
+}

@@ -400,3 +400,21 @@ func TestPaceOfHeartbeats(t *testing.T) {
 		t.Errorf("%d heartbeats in a minute", beats)
 	}
 }
+
+// TestLongerTimeoutUntold: a heartbeat that was under way when the activity timeout was raised has told others of the
+// shorter one. If no later one gets through, the lease ends by that.
+func TestLongerTimeoutUntold(t *testing.T) {
+	w := newWorld(t)
+	n := w.start("n", func(c *Config) { c.ActivityTimeout = 10 * time.Second })
+	n.hold = func(q Request) bool { _, is := q.(Beat); return is }
+	for len(n.held) == 0 {
+		w.pass(time.Second)
+	}
+	s := n.cfg.Settings
+	s.ActivityTimeout = 10 * s.ActivityTimeout
+	n.step(Configure{Settings: s})
+	n.step(n.perform(n.held[0]))
+	if w.pass(11 * time.Second); !slices.Contains(n.notes, "lease_lost") {
+		t.Errorf("after 11 seconds without a heartbeat it has its lease: %v", n.notes)
+	}
+}

@@ -358,8 +358,7 @@ func (r *run) cancel(n *Node, why string) {
 	default:
 		// Reached: a run whose job was taken away stops in order
 		n.drop(r.busy)
-		r.gone, r.busy, r.claim, r.progress = true, nil, nil, nil
-		r.listed.change, r.listed.read = nil, nil
+		r.gone, r.busy = true, nil
 		n.stopRun(r)
 		n.note("halted", r.held.JobID, "%s", why)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/checkpoint"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
@@ -107,13 +108,16 @@ func TestUnreadableDocument(t *testing.T) {
 			return err
 		})
 		was := w.damage(key, []byte{0xff})
-		n.endRun(n.runOf(doc), cause)
+		run := n.runOf(doc)
+		delete(n.running, run)
+		numbers := replication.Info{Counters: checkpoint.Counters{DocsWritten: 3}}
+		n.step(RunEnded{Run: run, End: replication.End{Cause: cause, Info: numbers}})
 		w.pass(time.Minute)
 		if w.state(other) != jobstore.Running || w.state(doc) != jobstore.Crashing {
 			t.Errorf("%v: %s is %s, and %s %s; %v", cause, doc, w.state(doc), other, w.state(other), n.texts)
 		}
-		if got := w.record(doc).Error; got != "document_unreadable" {
-			t.Errorf("%v: the job says %q", cause, got)
+		if got := w.record(doc); got.Error != "document_unreadable" || got.Stats.DocsWritten != 3 {
+			t.Errorf("%v: the job says %q, and has written %d", cause, got.Error, got.Stats.DocsWritten)
 		}
 		w.damage(key, was)
 		n.endRun(n.runOf(other), cause)

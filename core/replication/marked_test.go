@@ -78,6 +78,27 @@ func TestMadeAgainAndMarked(t *testing.T) {
 	}
 }
 
+// TestMarksStay: all checkpoints of a database have the mark of its first log, by which a run knows it that found no
+// other log there.
+func TestMarksStay(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Continuous = true
+	w.numbers()
+	w.begin()
+	marks := func() [2]string { return [2]string{w.logOn(peer.Source).Mark, w.logOn(peer.Target).Mark} }
+	w.asksFor("read changes", first)
+	was := marks()
+	for n := range 3 {
+		w.dbs[peer.Source].write(fmt.Sprint("new", n), "1-a")
+		for w.dbs[peer.Source].local["four"].rev <= n+1 {
+			w.proceed(first)
+		}
+		if got := marks(); got != was {
+			t.Errorf("checkpoint %d has the marks %q, the first logs had %q", n+1, got, was)
+		}
+	}
+}
+
 // TestMadeAgainAfterRefusal: a database refuses the empty log for a moment, and is made again before the first
 // checkpoint.
 func TestMadeAgainAfterRefusal(t *testing.T) {

@@ -221,10 +221,19 @@ func TestSlowDown(t *testing.T) {
 	before := r.rate(t, 4*time.Second, 8*time.Second)
 	from := r.now
 	r.throw = func(at instant.Time) bool { return at.Sub(from) < 2*time.Second }
-	was := r.runs[0].run.work.window.size()
-	r.play(func() bool { return r.now.Sub(from) > 2*time.Second })
-	if n := r.runs[0].run.work.window.part; n != unit {
+	w := &r.runs[0].run.work.window
+	was, part, halved := w.size(), w.part, []instant.Time(nil)
+	r.play(func() bool {
+		if w.part < part {
+			part, halved = w.part, append(halved, r.now)
+		}
+		return r.now.Sub(from) > 2*time.Second
+	})
+	if n := w.part; n != unit {
 		t.Errorf("after two seconds of 429 there are %d millionths of a batch to be at the servers, before %d", n, was)
+	}
+	if len(halved) != 2 || halved[1].Sub(halved[0]) < r.trip[0] { // what was on its way says nothing new
+		t.Errorf("less to do at %v", halved)
 	}
 	if after := r.rate(t, 8*time.Second, 12*time.Second); after < 0.9*before {
 		t.Errorf("%.0f documents a second, and %.0f before the server was busy", after, before)

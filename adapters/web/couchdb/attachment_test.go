@@ -226,6 +226,10 @@ func TestMultipartRefused(t *testing.T) {
 	s.Fails("PUT /db/a --b--", 400, "bad_request", "multipart/related needs a boundary", "Content-Type", "multipart/related")
 	s.Fails("PUT /db/a "+follows(3), 400, "bad_request", "Attachment f must follow in a multipart request")
 	s.Fails("PUT /db/a/f "+strings.Repeat("x", 3_000_001), 413, "attachment_too_large", "f")
+	chunked := io.MultiReader(strings.NewReader(strings.Repeat("x", 3_000_001))) // whose length is not told before
+	if got := s.Text(s.Send("PUT", "/db/a/f", chunked)); got != `{"error":"attachment_too_large","reason":"f"}` {
+		t.Errorf("in chunks: %.200s", got)
+	}
 	s.Want(`GET /db/_all_docs`, 200, `{"total_rows":0,"offset":0,"rows":[`+"\n\n]}")
 	if n := o.leftKeys(t); n != 3 {
 		t.Errorf("%d keys left in the store, want those of the empty database", n)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/adapters/web"
 	"couchrelay/adapters/web/webtest"
 	"couchrelay/core/docs"
 	"couchrelay/core/kv"
@@ -202,6 +203,24 @@ func last(t *testing.T, event string) string {
 		t.Fatalf("%q", event)
 	}
 	return id
+}
+
+// TestChangesLockedOut: a feed ends before its next row once the client may not read the database any more.
+func TestChangesLockedOut(t *testing.T) {
+	var locked atomic.Bool
+	s := filled(t, stopped, func(o *Options) {
+		o.Access = func(q *web.Request) error {
+			if locked.Load() && q.Method == "GET" {
+				return web.Forbidden("You are not allowed to access this db.")
+			}
+			return nil
+		}
+	})
+	next, _ := s.lines("?feed=continuous")
+	s.expect(next, rowA, rowC, rowE, rowD)
+	locked.Store(true)
+	s.Want("PUT /db/x {}", 201, `{"ok":true,"id":"x","rev":"1-*"}`)
+	s.expect(next, `{"last_seq":S,"pending":0}`, "END")
 }
 
 // TestChangesRecreated: a feed does not go on in another database of the same name.

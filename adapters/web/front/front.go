@@ -8,7 +8,6 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -139,11 +138,10 @@ func (f *front) fail(w http.ResponseWriter, r *http.Request, err error) {
 		Reason: "the CouchDB behind this address does not answer: " + describe(err)})
 }
 
-// describe tells why a request failed, without the address of the server behind, which is no client's business.
+// describe tells why a request failed, without the address of the server behind.
 func describe(err error) string {
-	var op *net.OpError
-	if errors.As(err, &op) && op.Err != nil {
-		return fmt.Sprintf("%s: %v", op.Op, op.Err)
+	if op, is := errors.AsType[*net.OpError](err); is {
+		return web.WithoutAddress(op).Error()
 	}
 	return "the connection broke"
 }

@@ -187,13 +187,14 @@ func (l *Login) send(s *settings, q *web.Request, r *http.Request) (said, error)
 			return a, err
 		}
 	} else if failure, is := errors.AsType[*url.Error](err); is {
-		err = failure.Err // without the address, which clients need not know
+		err = failure.Err // without the URL, which clients need not know
 	}
 	if q.Context().Err() != nil {
 		return said{}, q.Context().Err()
 	}
-	err = fmt.Errorf("%w: the CouchDB that knows the users gave no answer: %w", kv.ErrUnavailable, err)
 	l.Logger.Warn("authority_away", "url", s.Couch.URL, "error", err)
+	err = web.WithoutAddress(err)
+	err = fmt.Errorf("%w: the CouchDB that knows the users gave no answer: %w", kv.ErrUnavailable, err)
 	if len(r.Header.Get("Authorization"))+len(r.Header.Get("Cookie")) <= maxUsual {
 		k.mu.Lock()
 		k.down, k.retry = err, l.Clock.Now().Add(downPause)

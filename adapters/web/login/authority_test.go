@@ -188,6 +188,26 @@ func TestAnotherAuthority(t *testing.T) {
 	}
 	r.set("couch_auth/url=" + b.URL + "/couch")
 	r.want("GET /who", 401, wrong, header...)
+	b.Close()
+	r.clock.Add(time.Minute)
+	w := r.ask("GET /who", header...)
+	if body := w.Body.String(); w.Code != http.StatusServiceUnavailable || strings.Contains(body, "127.0.0.1") {
+		t.Errorf("a CouchDB that is gone: %d %s", w.Code, body)
+	}
+	r.set("couch_auth/url=" + a.URL + "/couch")
+	r.want("GET /who", 200, ann, header...)
+}
+
+// TestShorterCache: an answer counts no longer than the configuration says by now.
+func TestShorterCache(t *testing.T) {
+	a := newAuthority(t)
+	r := newRig(t, "couch_auth/url="+a.URL+"/couch", "couch_auth/cache=60000")
+	header := []string{"Authorization", basic("ann", "secret")}
+	r.want("GET /who", 200, ann, header...)
+	a.says(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+	r.want("GET /who", 200, ann, header...)
+	r.set("couch_auth/cache=1000")
+	r.want("GET /who", 401, wrong, header...)
 }
 
 // TestLongHeaders: a login that is too long for the CouchDB, which hangs up on it, keeps nobody else from logging in.

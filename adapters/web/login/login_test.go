@@ -203,8 +203,8 @@ func TestNoAdmin(t *testing.T) {
 	r.want("GET /who", 200, nobody)
 }
 
-// TestThrottle: guessing is answered later and later, per name and address, and is forgotten after a while. Neither a
-// cookie nor a password that was right before from the same address ever waits.
+// TestThrottle: guessing is answered later and later, per name and address, and is forgotten after a while, or with the
+// right password. Neither a cookie nor a password that was right before from the same address ever waits.
 func TestThrottle(t *testing.T) {
 	const locked = "too_many_requests: Account is temporarily locked due to multiple authentication failures"
 	r := newRig(t, "chttpd_auth_lockout/threshold=3", "chttpd_auth_lockout/max_lifetime=60000")
@@ -246,6 +246,9 @@ func TestThrottle(t *testing.T) {
 	}
 	r.want("GET /who", 200, ann, "Cookie", cookie)
 	r.clock.Add(61 * time.Second)
+	guess("", 401, wrong)
+	r.want("GET /who", 200, adm, "Authorization", basic("adm", "secret")) // which ends the count
+	guess("", 401, wrong)
 	guess("", 401, wrong)
 }
 

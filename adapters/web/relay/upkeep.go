@@ -76,14 +76,12 @@ func (s upkeepAPI) look(q *web.Request, repair bool) error {
 		return noPart(q)
 	}
 	answer := lines{q: q}
-	stop := sync.OnceFunc(answer.alive(s.Clock.Ticker(aliveEach)))
-	defer stop()
+	defer answer.alive(s.Clock.Ticker(aliveEach))()
 	summary, err := s.Upkeep.Check(q.Context(), repair, func(t inspect.Told) error {
 		return answer.put(struct {
 			Finding inspect.Told `json:"finding"`
 		}{t})
 	})
-	stop()
 	switch {
 	case errors.Is(err, ErrBusy):
 		return &web.Error{Status: http.StatusConflict, Name: "conflict", Reason: err.Error()}

@@ -1,0 +1,106 @@
+package loop
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"couchrelay/adapters/couch"
+	"couchrelay/adapters/embedded"
+	"couchrelay/core/follow"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/repid"
+	"couchrelay/sim/fakefdb"
+
+	"github.com/benbjohnson/clock"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// watching is a store that tells of its first watch.
+type watching struct {
+	kv.Database
+	set chan struct{}
+}
+
+func (w watching) Begin(ctx context.Context, o kv.Options) kv.Transaction {
+	return watchingTx{w.Database.Begin(ctx, o), w.set}
+}
+
+type watchingTx struct {
+	kv.Transaction
+	set chan struct{}
+}
+
+func (tx watchingTx) Watch(keys ...[]byte) kv.Watch {
+	defer close(tx.set)
+	return tx.Transaction.Watch(keys...)
+}
+
+// TestFollower: a follower that leaves ends its request for changes and its wait for those of the mirror, and keeps
+// nothing of its runs.
+func TestFollower(t *testing.T) {
+	server, asked, gone := idle(t)
+	root := tuple.Subspace(tuple.Pack("test"))
+	relay := jobstore.New(root, jobstore.DefaultConfig(repid.Server{UUID: "u"}))
+	db := watching{fakefdb.New(), make(chan struct{})}
+	client := couch.New(couch.Options{Version: "x"})
+	defer client.Close()
+	f := NewFollower(FollowOptions{
+		DB: db, Store: follow.NewStore(root, relay), Clock: clock.New(), Logger: slog.New(slog.DiscardHandler),
+		Worker:  follow.Config{Worker: "w", Exclusive: true, Pages: follow.DefaultPages()},
+		Connect: func(string) (*couch.Pair, error) { return client.Pair(*replicationOf(t, server.URL)) },
+	})
+	followed := []follow.Database{{Section: "s", Name: "db", URL: server.URL + "/db"}}
+	if err := kv.Do(t.Context(), db, func(tx kv.Tx) error {
+		_, _, err := follow.Follow(tx, f.Store, followed, []tuple.UUID{instance}, 0)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	go f.Run(t.Context())
+	f.Configure([]string{followed[0].ID()})
+	awaited(t, "a long poll", asked)
+	awaited(t, "a watch of the mirror", db.set)
+	f.Drain()
+	awaited(t, "the follower to leave", f.ended)
+	awaited(t, "the end of its request", gone)
+	if len(f.links) > 0 || len(f.waits) > 0 {
+		t.Errorf("%d links and %d waits are left", len(f.links), len(f.waits))
+	}
+}
+
+// TestFollowerWithoutStore: a run whose store is down is not told at once that its mirror may have changed, again and
+// again.
+func TestFollowerWithoutStore(t *testing.T) {
+	db, err := embedded.Open("store", embedded.Options{FS: vfs.NewMem()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wall := clock.NewMock()
+	f := NewFollower(FollowOptions{
+		DB: db, Store: follow.NewStore(nil, jobstore.New(nil, jobstore.Config{})), Clock: wall,
+	})
+	go f.await(t.Context(), follow.Await{Run: 7})
+	select {
+	case ev := <-f.events:
+		t.Fatalf("%v at once", ev)
+	case <-time.After(50 * time.Millisecond):
+	}
+	for {
+		wall.Add(follow.Unwatched)
+		select {
+		case ev := <-f.events:
+			if ev != (follow.Changed{Run: 7}) {
+				t.Errorf("%v", ev)
+			}
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
