@@ -106,7 +106,7 @@ var subjects = []*subject{
 	&historySubject, &checkpointSubject, &savingSubject, &lookSubject, &feedSubject, &stallSubject,
 	&completenessSubject, &reportSubject, &quietSubject, &protocolSubject,
 	&queueSubject, &checkedSubject,
-	&sequenceSubject, &databaseSubject, &followingSubject, &settlingSubject, &probingSubject,
+	&sequenceSubject, &databaseSubject, &followingSubject, &pollSubject, &settlingSubject, &probingSubject,
 	&storySubject, &costSubject, &emptyingSubject,
 }
 
