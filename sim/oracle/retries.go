@@ -255,7 +255,8 @@ func (rt *retries) noteFailing(r *run, op peer.Op, f *peer.Failure, cutPoll bool
 // checkPause is S28a, S28b and S30b: pauses keep a run from hammering a server in trouble, and end soon
 // enough to notice that the trouble is over. A node that was paused since the failure is excused from sending
 // late and from its patience; the feed is excused from sending late too, since the run reads it again only
-// when it has room for more changes. A log may wait for the description of its database.
+// when it has room for more changes. So is the look for the newest change, which counts as there after some failures:
+// then the next checkpoint looks for it. A log may wait for the description of its database.
 func (rt *retries) checkPause(r *run, op peer.Op) {
 	if len(r.failing) == 0 {
 		return
@@ -269,11 +270,12 @@ func (rt *retries) checkPause(r *run, op peer.Op) {
 	}
 	since := rt.w.Now().Sub(s.at)
 	_, reads := op.(peer.ReadChanges)
+	_, finds := op.(peer.FindRev)
 	late := since
 	if log, is := op.(peer.GetLocal); is {
 		late = min(since, rt.w.Now().Sub(r.described[log.Side]))
 	}
-	if !reads && s.longest > 0 && r.p.PausedLast() < s.at && late > s.longest+pauseSlack {
+	if !reads && !finds && s.longest > 0 && r.p.PausedLast() < s.at && late > s.longest+pauseSlack {
 		rt.Fail("S28b", "%s repeats %s only after %s; it should after %s", r, op, since, s.longest)
 	}
 	if s.alike > 0 && since < s.minPause() {

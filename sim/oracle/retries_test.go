@@ -107,6 +107,9 @@ func TestRetries(t *testing.T) {
 			r.does(run, local, peer.Local{})
 		}, "S28b"},
 		{"a feed that is read late", func(r *rig) { repeat(r, r.run(nil), read, 2, 500, time.Minute) }, ""},
+		{"a newest change that the next checkpoint looks for", func(r *rig) {
+			repeat(r, r.run(nil), peer.FindRev{ID: "d"}, 2, 500, time.Minute)
+		}, ""},
 		{"repeated late on a node that stood still", func(r *rig) {
 			run := r.run(nil)
 			r.fails(run, local, status(500))
