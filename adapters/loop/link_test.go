@@ -14,7 +14,7 @@ import (
 	"github.com/benbjohnson/clock"
 )
 
-// replicationOf is that of two databases of a server.
+// replicationOf is a replication between two databases of a server.
 func replicationOf(t *testing.T, url string) *spec.Replication {
 	body := `{"source":"` + url + `/db","target":"` + url + `/db"}`
 	rep, err := spec.ParseRequest([]byte(body), spec.DefaultConfig())

@@ -256,7 +256,7 @@ func TestFailedTransaction(t *testing.T) {
 	}
 }
 
-// doubtful is a store whose first commit succeeds, and is answered as if nobody knew. Then told is called.
+// doubtful is a store that answers its first commit, which succeeds, with an unknown result, and calls told then.
 type doubtful struct {
 	kv.Database
 	told func()

@@ -56,7 +56,7 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// TestAnnouncedSize: of a body that says that it is too large nothing is read.
+// TestAnnouncedSize: nothing is read of a body whose Content-Length is more than the request may have.
 func TestAnnouncedSize(t *testing.T) {
 	body := &endless{text: "x"}
 	q := &Request{Request: httptest.NewRequest("PUT", "/", body)}

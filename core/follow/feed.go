@@ -7,6 +7,7 @@ import (
 
 	"couchrelay/core/instant"
 	"couchrelay/core/peer"
+	"couchrelay/core/replication"
 )
 
 // polls are the long polls of a feed.
@@ -43,7 +44,7 @@ func (in *inward) pollEnds() instant.Time {
 func (in *inward) read(c *call, op peer.ReadChanges, reply peer.Reply) {
 	got, _ := reply.Result.(peer.Changes)
 	if f := reply.Failure; f != nil && len(got.Rows) == 0 {
-		if op.Wait && in.run.w.now.Sub(c.sent) >= quietPoll && cut(f) {
+		if op.Wait && in.run.w.now.Sub(c.sent) >= quietPoll && replication.Cut(f) {
 			in.pause, in.verify = in.run.w.now.Add(stalePause), true // behind the cut may be another database
 			return
 		}
@@ -107,15 +108,4 @@ func (in *inward) pauseWhenIdle(c *call, got peer.Changes) {
 func whole(op peer.ReadChanges, reply peer.Reply) bool {
 	got := reply.Result.(peer.Changes)
 	return reply.Failure == nil && (got.Pending == 0 || len(got.Rows)+got.Skipped < op.Limit)
-}
-
-// cut reports whether a long poll was ended by something on the way.
-func cut(f *peer.Failure) bool {
-	switch f.Kind {
-	case peer.Broken, peer.TimedOut:
-		return true
-	case peer.Status:
-		return f.Status == 408 || f.Status == 504
-	}
-	return false
 }

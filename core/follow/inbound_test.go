@@ -35,25 +35,6 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// TestCut: proxies cut long polls with 408 and 504; other failures are of the server.
-func TestCut(t *testing.T) {
-	cuts := map[peer.Failure]bool{
-		{Kind: peer.Broken}: true, {Kind: peer.TimedOut}: true,
-		{Kind: peer.Status, Status: 408}: true, {Kind: peer.Status, Status: 504}: true,
-	}
-	for kind := peer.Status; kind <= peer.Denied; kind++ {
-		for status := 400; status < 600; status++ {
-			f := peer.Failure{Kind: kind}
-			if kind == peer.Status {
-				f.Status = status
-			}
-			if cut(&f) != cuts[f] {
-				t.Errorf("%+v cuts: %v", f, cut(&f))
-			}
-		}
-	}
-}
-
 // TestNewer: a revision is newer than a row if its generation is above that of each leaf.
 func TestNewer(t *testing.T) {
 	for _, c := range []struct {

@@ -111,10 +111,8 @@ func TestEditBeforeAnswer(t *testing.T) {
 	}
 }
 
-// TestWrittenWithoutState: a run asks whether a document has no state, as its job has none. Before the server answers,
-// the job ends, and a user writes the document without state once more. What the run reads then is no write of its own:
-// the job runs again.
-func TestWrittenWithoutState(t *testing.T) {
+// retriedAfterFailure has a job fail, whose document says so. An operator has the job run again.
+func retriedAfterFailure(t *testing.T) (*world, *worker) {
 	w := newWorld(t)
 	w.write("d", one)
 	k := w.start()
@@ -124,6 +122,14 @@ func TestWrittenWithoutState(t *testing.T) {
 	if err := w.retry("d"); err != nil {
 		t.Fatal(err)
 	}
+	return w, k
+}
+
+// TestWrittenWithoutState: a run asks whether a document has no state, as its job has none. Before the server answers,
+// the job ends, and a user writes the document without state once more. What the run reads then is no write of its own:
+// the job runs again.
+func TestWrittenWithoutState(t *testing.T) {
+	w, k := retriedAfterFailure(t)
 	k.unfed(time.Second) // the state is removed, and stays due as the feed has not brought that
 	k.cut()
 	reads := func(c follow.Call) bool { _, is := c.Op.(peer.ReadDocs); return is }
@@ -146,15 +152,7 @@ func TestWrittenWithoutState(t *testing.T) {
 // generation tells: the first time it is, the second time it is not, and the job runs again.
 func TestStateTakenAwayTwice(t *testing.T) {
 	for writes, want := range map[int]jobstore.State{1: jobstore.Failed, 2: jobstore.Pending} {
-		w := newWorld(t)
-		w.write("d", one)
-		k := w.start()
-		w.settle(10 * time.Second)
-		w.fail("d")
-		w.settle(10 * time.Second)
-		if err := w.retry("d"); err != nil {
-			t.Fatal(err)
-		}
+		w, k := retriedAfterFailure(t)
 		w.loseEdits(1, refused)
 		k.unfed(250 * time.Millisecond)
 		w.fail("d")

@@ -127,7 +127,7 @@ func (s Stats) ofCheckpoints() Stats { return Stats{ListSaved: s.ListSaved} }
 func (s Stats) Untold() bool { return s == s.ofCheckpoints() }
 
 // unbegun reports whether the numbers are of a run that could not begin, as a file of certificates was not there. Such
-// a run says that nothing is to come, at no place in the feed, and knows nothing of what the job has done before.
+// numbers have no changes pending and no place in the feed, and are zero otherwise, whatever the job has done before.
 func (s Stats) unbegun() bool {
 	pending := s.ChangesPending
 	s.ChangesPending = nil

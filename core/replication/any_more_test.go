@@ -14,7 +14,7 @@ type oddities struct {
 	odd func() bool
 	// elsewhere reports whether another job lists what this one need not copy; it may be nil.
 	elsewhere func(id, rev string) bool
-	undead    bool // the run goes on without its lease: nobody takes what it tells
+	undead    bool // the run goes on without its lease: the store refuses what it reports
 }
 
 // happensToo is an event that is not in all orders: use_checkpoints is edited, answers are lost from now on or not any

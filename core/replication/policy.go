@@ -85,9 +85,11 @@ func (r *Run) grantRetry(c *call, f *peer.Failure) bool {
 // answers with another status.
 func (c *call) wasCut(f *peer.Failure, now instant.Time) bool {
 	read, is := c.op.(peer.ReadChanges)
-	if !is || !read.Wait || now.Sub(c.sent) < quietRead {
-		return false
-	}
+	return is && read.Wait && now.Sub(c.sent) >= quietRead && Cut(f)
+}
+
+// Cut reports whether a long poll failed as one does that something on the way has ended.
+func Cut(f *peer.Failure) bool {
 	switch f.Kind {
 	case peer.Broken, peer.TimedOut:
 		return true

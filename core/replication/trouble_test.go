@@ -451,3 +451,22 @@ func TestThrottledCheckpoint(t *testing.T) {
 		}
 	}
 }
+
+// TestCut: proxies cut long polls with 408 and 504; other failures are of the server.
+func TestCut(t *testing.T) {
+	cuts := map[peer.Failure]bool{
+		{Kind: peer.Broken}: true, {Kind: peer.TimedOut}: true,
+		{Kind: peer.Status, Status: 408}: true, {Kind: peer.Status, Status: 504}: true,
+	}
+	for kind := peer.Status; kind <= peer.Denied; kind++ {
+		for status := 400; status < 600; status++ {
+			f := peer.Failure{Kind: kind}
+			if kind == peer.Status {
+				f.Status = status
+			}
+			if Cut(&f) != cuts[f] {
+				t.Errorf("%+v cuts: %v", f, Cut(&f))
+			}
+		}
+	}
+}
