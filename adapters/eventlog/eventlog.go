@@ -68,6 +68,7 @@ type plan struct {
 	Seed      uint64              `json:"seed"`
 	Reset     bool                `json:"reset,omitempty"`
 	Listed    int64               `json:"listed,omitempty"`
+	MaxListed int64               `json:"max_listed,omitempty"`
 	List      checkpoint.List     `json:"list,omitzero"`
 	ListSaved [2]int64            `json:"list_saved,omitzero"`
 	Refused   bool                `json:"refused,omitempty"` // releases that count no Listed: there are some

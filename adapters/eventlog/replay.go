@@ -212,7 +212,7 @@ func (p *player) plan(rec *plan) {
 	r.Plan = replication.Plan{
 		Options: rec.Options, Created: rec.Created, Resumed: rec.Resumed, ResumedID: rec.ResumedID,
 		Delay: time.Duration(rec.Delay), Seed: rec.Seed, Reset: rec.Reset,
-		Listed: rec.Listed, List: rec.List, ListSaved: rec.ListSaved,
+		Listed: rec.Listed, MaxListed: rec.MaxListed, List: rec.List, ListSaved: rec.ListSaved,
 		Crashes: rec.Crashes, IDs: func(code string) replication.IDs { return r.ids[code] },
 	}
 	if rec.Refused {

@@ -98,7 +98,8 @@ func (w *Writer) RunBegins(run uint64, p replication.Plan) {
 	}
 	rec := plan{Run: run, Options: p.Options, Created: p.Created, Resumed: p.Resumed,
 		ResumedID: p.ResumedID, Delay: int64(p.Delay), Seed: p.Seed,
-		Reset: p.Reset, Listed: p.Listed, List: p.List, ListSaved: p.ListSaved, Crashes: p.Crashes}
+		Reset: p.Reset, Listed: p.Listed, MaxListed: p.MaxListed, List: p.List, ListSaved: p.ListSaved,
+		Crashes: p.Crashes}
 	if p.Filter == nil {
 		rec.IDs = p.IDs("")
 	} else {

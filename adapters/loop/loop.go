@@ -76,7 +76,8 @@ func New(o Options) *Loop {
 		events: make(chan host.Event, 256), looks: make(chan func()), ended: make(chan struct{}),
 		waits: [2]context.CancelFunc{func() {}, func() {}},
 	}
-	c := host.Config{Node: o.Node, Server: o.Store.Config.Server, Memory: o.Memory, Broken: o.Broken}
+	c := host.Config{Node: o.Node, Server: o.Store.Config.Server, Memory: o.Memory, Broken: o.Broken,
+		MaxListed: o.Store.Config.MaxRefused}
 	c.Observer = observerOf(o)
 	l.host = host.New(c)
 	l.name.Store(&o.Node.Name)

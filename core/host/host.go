@@ -19,6 +19,8 @@ type Config struct {
 	Server repid.Server
 	// Memory bounds the bodies that a run holds at once, in bytes; 0 means replication.DefaultMemory.
 	Memory int
+	// MaxListed is how many refused documents the store lists for a job; 0 means replication.MaxListed.
+	MaxListed int64
 	// Broken is told of a broken invariant of a run, which then ends that run as crashed. Without it Step
 	// panics.
 	Broken func(*invariant.Broken)
@@ -238,7 +240,7 @@ func (h *Host) plan(s node.StartRun) replication.Plan {
 		Server: h.cfg.Server, Created: rec.Created, Resumed: rec.Stats.Counters(), ResumedID: rec.Replicated(),
 		Throttled: rec.Throttled, Delay: s.Delay, Seed: s.Seed, ProgressInterval: h.settings.ProgressInterval,
 		Memory: h.cfg.Memory, Broken: h.cfg.Broken, Reset: rec.Reset != 0,
-		Listed: rec.Listed(), List: s.Work.List(), ListSaved: rec.Stats.ListSaved,
+		Listed: rec.Listed(), MaxListed: h.cfg.MaxListed, List: s.Work.List(), ListSaved: rec.Stats.ListSaved,
 		Crashes: rec.Crashes(), StallTimeout: h.settings.StallTimeout, MissingPause: h.settings.MissingPause,
 	})
 }

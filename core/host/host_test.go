@@ -183,7 +183,7 @@ func TestPlanComplete(t *testing.T) {
 		`,"on_refusal":"retry"`
 	var missing []string
 	for i, more := range []string{`,"filter":"d/f"`, `,"doc_ids":["a"]`} {
-		w := newWorld(t, func(c *Config) { c.Memory, c.Broken = 77, func(*invariant.Broken) {} })
+		w := newWorld(t, func(c *Config) { c.Memory, c.MaxListed, c.Broken = 77, 78, func(*invariant.Broken) {} })
 		job, mine, read := work(t, "a", common+more), rec, int64(3)
 		job.Replication.Target.Compression = spec.CompressOn
 		if job.Record = &mine; i == 1 {
@@ -209,7 +209,10 @@ func TestPlanComplete(t *testing.T) {
 			missing = zero
 		}
 		missing = slices.DeleteFunc(missing, func(name string) bool { return !slices.Contains(zero, name) })
-		if plan.Memory != 77 || plan.ResumedID != "r" || plan.Created != 5 || plan.Resumed.DocsRead != read ||
+		if plan.Memory != 77 || plan.MaxListed != 78 {
+			t.Errorf("limits %d and %d", plan.Memory, plan.MaxListed)
+		}
+		if plan.ResumedID != "r" || plan.Created != 5 || plan.Resumed.DocsRead != read ||
 			plan.Workers != 2 {
 			t.Errorf("%+v", plan)
 		}

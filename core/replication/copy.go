@@ -112,7 +112,7 @@ func (c *docCopy) takeCopied(got peer.Copied, whole bool) bool {
 	}
 	left := c.lacking
 	if !whole || c.obstacle != nil {
-		left = slices.DeleteFunc(slices.Clone(op.Revs), func(rev string) bool { _, counted := c.counted[rev]; return counted })
+		left = c.uncounted(op.Revs)
 	}
 	progress := len(left) < len(op.Revs)
 	if progress {
@@ -230,9 +230,14 @@ func (c *docCopy) leaves() bool {
 // left listed.
 func (p *pipeline) spares(b *batch) bool { return b.retries && p.plan.OnRefusal != spec.FailRefused }
 
-// hasRoom reports whether the list has a place for what the copy may leave out.
+// hasRoom reports whether the list has a place for what the copy may leave out yet.
 func (c *docCopy) hasRoom() bool {
-	return c.batch.retries || c.refused.hasRoom(c.call.op.(peer.CopyDoc).ID, c.asked...)
+	return c.batch.retries || c.refused.hasRoom(c.call.op.(peer.CopyDoc).ID, c.uncounted(c.asked)...)
+}
+
+// uncounted returns those of some revisions of which it is not known yet whether the target takes or refuses them.
+func (c *docCopy) uncounted(revs []string) []string {
+	return slices.DeleteFunc(slices.Clone(revs), func(rev string) bool { _, counted := c.counted[rev]; return counted })
 }
 
 // takesNone reports whether a refusal is to end the run: it may pass, and be for each of our requests, the list has no

@@ -166,6 +166,22 @@ func TestUnreadComesLater(t *testing.T) {
 	}
 }
 
+// TestUnreadLeavesHavePlace: of a document with several leaves each takes one place of the list.
+func TestUnreadLeavesHavePlace(t *testing.T) {
+	for _, room := range []int64{2, 3} {
+		w := newWorld(t)
+		w.fill(3)
+		w.dbs[peer.Source].write("doc2", "1-b")
+		w.dbs[peer.Source].write("doc2", "1-c")
+		w.unreadable(peer.Failure{Side: peer.Target, Kind: peer.Status, Status: 400, Error: "bad_request"}, "doc2")
+		w.plan.MaxListed, w.plan.UseBulkGet = room, false
+		w.begin()
+		if end := w.runToEnd(first); (end.Cause == Completed) != (room == 3) || end.Cause == Completed && len(w.list) != 3 {
+			t.Errorf("room for %d: %s, listed %v", room, end, w.list)
+		}
+	}
+}
+
 // TestListHasRoomAgain: a list of which documents have come over has room for others in the same run, and attempts of
 // those that are in it take no further place.
 func TestListHasRoomAgain(t *testing.T) {

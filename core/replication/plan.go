@@ -36,6 +36,8 @@ type Plan struct {
 	Reset bool
 	// Listed is how many revisions the list of refused documents has (see ReadRefused).
 	Listed int64
+	// MaxListed is how many the list may have, as the store has it; 0 means the constant of that name.
+	MaxListed int64 `eventlog:"omitzero"`
 	// List is by what checkpoints know that list.
 	List checkpoint.List
 	// ListSaved is what the job's last run told (see Info): a database whose newest checkpoint of the job tells an
@@ -134,6 +136,7 @@ type Terms struct {
 	Broken           func(*invariant.Broken)
 	Reset            bool
 	Listed           int64
+	MaxListed        int64
 	List             checkpoint.List
 	ListSaved        [2]int64
 	Crashes          int
@@ -172,7 +175,7 @@ func NewPlan(rep *spec.Replication, t Terms) Plan {
 	return Plan{
 		Options: o, Created: t.Created, Resumed: t.Resumed, ResumedID: t.ResumedID,
 		Delay: t.Delay, Seed: t.Seed, Broken: t.Broken, Reset: t.Reset,
-		Listed: t.Listed, List: t.List, ListSaved: t.ListSaved, Crashes: t.Crashes,
+		Listed: t.Listed, MaxListed: t.MaxListed, List: t.List, ListSaved: t.ListSaved, Crashes: t.Crashes,
 		IDs: func(filterCode string) IDs { return idsOf(rep, t.Server, filterCode) },
 	}
 }

@@ -32,10 +32,15 @@ func (w *world) unreadable(bad peer.Failure, ids ...string) {
 	}
 }
 
-// refusedWith is the answer to a copy whose revision the target refuses.
+// refusedWith is the answer to a copy whose revisions the target refuses.
 func refusedWith(op peer.CopyDoc, v peer.Refusal) *peer.Reply {
-	v.ID, v.Rev = op.ID, op.Revs[0]
-	return &peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: v.Rev, Refused: &v}}}}
+	var got peer.Copied
+	for _, rev := range op.Revs {
+		of := v
+		of.ID, of.Rev = op.ID, rev
+		got.Revs = append(got.Revs, peer.CopiedRev{Rev: rev, Refused: &of})
+	}
+	return &peer.Reply{Result: got}
 }
 
 // TestUnreadableDocuments: a document that the target cannot read fails the bulk write and the question that it is in.

@@ -18,6 +18,9 @@ type forsaken struct {
 	// out are revisions that were left out at once, by the base id, as CouchDB does: a checkpoint may cover them since,
 	// however later attempts fail.
 	out map[string]map[peers.Revision]bool
+	// full has the replications whose list had no place for all that a target refused. No run leaves out for lack of
+	// a place what it could not copy.
+	full map[string]bool
 	// shared are the replications that several jobs had at a time: none knows the lists of the others.
 	shared map[string]bool
 }
@@ -32,7 +35,8 @@ var forsakenSubject = subject{
 	begin: func(c *chronicle) {
 		f := &forsaken{
 			chronicle: c, ran: map[string][]*run{}, failed: map[*run]map[peers.Revision]bool{},
-			out: map[string]map[peers.Revision]bool{}, shared: map[string]bool{},
+			out:  map[string]map[peers.Revision]bool{},
+			full: map[string]bool{}, shared: map[string]bool{},
 		}
 		c.on.runStepped.add(f.stepped)
 		c.on.jobChanged.add(f.changed)
@@ -78,12 +82,15 @@ func (f *forsaken) leftOut(base string, name peers.Revision) {
 	f.out[base][name] = true
 }
 
-// changed notes that another job has the same replication.
+// changed notes that another job has the same replication, and lists that are full.
 func (f *forsaken) changed(j jobChange) {
 	if j.after.header == nil || j.after.record.BaseID == "" {
 		return
 	}
 	base := j.after.record.BaseID
+	if list := j.after.record.Refused; list != nil && list.Beyond > 0 {
+		f.full[base] = true
+	}
 	if b := j.before; b != nil && b.header != nil && b.record.BaseID == base {
 		return
 	}
@@ -101,11 +108,11 @@ func (f *forsaken) unsettled() *Violation {
 		if s.header == nil || s.record.State.Terminal() || s.header.Lot != "" {
 			continue
 		}
-		base, list := s.record.BaseID, s.record.Refused
+		base := s.record.BaseID
 		met := slices.DeleteFunc(slices.Clone(f.ran[base]), func(r *run) bool {
 			return len(f.failed[r]) == 0 && len(r.verdicts.refused) == 0
 		})
-		if len(met) == 0 || f.shared[base] || list != nil && list.Beyond > 0 {
+		if len(met) == 0 || f.shared[base] {
 			continue
 		}
 		rep, err := s.replication()
@@ -136,7 +143,8 @@ func (f *forsaken) lost(id string, rep *spec.Replication, met []*run) (peers.Rev
 	again := func(name peers.Revision) func(*run) bool {
 		return func(r *run) bool {
 			failed := f.failed[r][name] && !f.out[r.Base()][name]
-			return failed || rep.OnRefusal == spec.RetryRefused && r.verdicts.refused[name] > 0
+			refused := rep.OnRefusal == spec.RetryRefused && r.verdicts.refused[name] > 0
+			return failed || refused && !f.full[r.Base()]
 		}
 	}
 	for _, offer := range source.OffersAfter(beginsAt(rep, source), rep.Filter, rep.WinningRevsOnly) {

@@ -275,8 +275,8 @@ func fatal(r replication.Reply) bool {
 	})
 }
 
-// most is how long the list of a job may be.
-func (o *onRefusal) most() int { return cmp.Or(o.w.Config().MaxRefused, 10_000) }
+// maxListed is how long the list of a job may be.
+func (k *known) maxListed() int { return cmp.Or(k.w.Config().MaxRefused, 10_000) }
 
 // checkSize is S71c.
 func (o *onRefusal) checkSize(jobID string, l landing) {
@@ -289,9 +289,9 @@ func (o *onRefusal) checkSize(jobID string, l landing) {
 	if q, is := l.Request.(node.StoreRefused); is {
 		added = len(q.Findings)
 	}
-	if now.rows > o.most() || now.beyond > was.beyond && was.rows+added <= o.most() {
+	if now.rows > o.maxListed() || now.beyond > was.beyond && was.rows+added <= o.maxListed() {
 		o.Fail("S71c", "job %s lists %d refused documents, of %d, and %d beyond; it listed %d, and %d beyond",
-			jobID, now.rows, o.most(), now.beyond, was.rows, was.beyond)
+			jobID, now.rows, o.maxListed(), now.beyond, was.rows, was.beyond)
 	}
 }
 

@@ -42,20 +42,25 @@ type outcome struct {
 	obstacle bool       // the target did not take a revision, and that is not the last word
 	doubt    bool       // it may have been for our credentials
 	whole    bool
+	full     bool // the list may have no place for revisions of the document
 }
+
+// leavesOut reports whether the run leaves out a document that the target refused so, rather than try it again.
+func (o *outcome) leavesOut(v *peer.Refusal) bool { return leavesOut(v) && !(o.full && mayPass(v)) }
 
 // copied takes what came of a copy. The source may send a newer revision in the place of one that was asked
 // for, so only a whole answer without an obstacle tells that nothing is left.
 func (r copier) copied(f *flight, op peer.CopyDoc, reply peer.Reply) {
 	got, is := reply.Result.(peer.Copied)
-	o := outcome{came: map[string]peer.CopiedRev{}, whole: reply.Failure == nil && is}
+	o := outcome{came: map[string]peer.CopiedRev{}, whole: reply.Failure == nil && is, full: !r.hasRoom(op.ID)}
 	s, doubtful := suspicionOf(f.wants), []string(nil)
 	for _, rev := range got.Revs {
 		o.came[rev.Rev] = rev
 		switch {
 		case rev.Missing || rev.Refused == nil:
-		case !leavesOut(rev.Refused):
-			o.obstacle, o.doubt = true, false // the last one decides how the copy goes on
+		case !o.leavesOut(rev.Refused):
+			o.obstacle, o.doubt = true, false                         // the last one decides how the copy goes on
+			r.twice[op.ID] = r.twice[op.ID] || leavesOut(rev.Refused) // what the run knows of the list decides
 		case credentials(rev.Refused) && s.about(rev.Rev):
 			doubtful = append(doubtful, rev.Rev)
 			o.obstacle, o.doubt = true, reply.Failure == nil || Passes(reply.Failure)
@@ -127,7 +132,7 @@ func (r copier) outcomeOf(w *want, o *outcome) {
 	case came && rev.Refused == nil:
 		r.took(copied)
 		r.conclude(w)
-	case came && !leavesOut(rev.Refused):
+	case came && !o.leavesOut(rev.Refused):
 		r.took(obstacle)
 	case came && credentials(rev.Refused) && o.obstacle && w.doubts.about(w.rev):
 		r.took(doubts)
@@ -162,7 +167,7 @@ func (r copier) pausesAfterCopy(op peer.CopyDoc, o *outcome) {
 		if rev.Missing {
 			r.findsLater()
 		}
-		if rev.Refused != nil && !leavesOut(rev.Refused) {
+		if rev.Refused != nil && !o.leavesOut(rev.Refused) {
 			r.wait.fails(r.Run, op, nil)
 		}
 	}
@@ -182,6 +187,12 @@ func (r copier) admitted() {
 // credentials reports whether a refusal may be about who we are, or about all that we send.
 func credentials(v *peer.Refusal) bool {
 	return v.Status == 400 || v.Status == 401 || v.Status == 403 || v.Status == 500 && v.Error == "unknown_error"
+}
+
+// mayPass reports whether an answer to a document may be one to all, and end some time: a run that has no place to list
+// the document may give up for it.
+func mayPass(v *peer.Refusal) bool {
+	return v.Status == 400 || v.Status == 500 && v.Error == "unknown_error"
 }
 
 // leavesOut reports whether a target refused a document for good: what it says is about this document alone.

@@ -115,6 +115,17 @@ func (r *Run) crashes(t replication.Trouble) error {
 	return nil
 }
 
+// hasRoom reports whether the list surely has a place for all revisions of a document that the run wants.
+func (r *Run) hasRoom(id string) bool {
+	size := r.list.size
+	for n := range r.wants {
+		if n.id == id {
+			size++
+		}
+	}
+	return size <= r.MaxListed
+}
+
 // hopeless reports whether an answer that is no failure is one after which the run cannot go on.
 func (r *Run) hopeless() bool {
 	switch got := r.last.reply.Result.(type) {
@@ -133,7 +144,7 @@ func (r *Run) hopeless() bool {
 		return r.wait.stuck
 	case peer.Copied:
 		for _, rev := range got.Revs {
-			if rev.Refused != nil && !leavesOut(rev.Refused) {
+			if v := rev.Refused; v != nil && (!leavesOut(v) || mayPass(v) && !r.hasRoom(r.last.op.(peer.CopyDoc).ID)) {
 				return true
 			}
 		}

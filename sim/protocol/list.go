@@ -21,6 +21,7 @@ type list struct {
 	// gone are revisions of the list that the target turned out to have, or took, or that the source has
 	// replaced: true once the target has made that durable.
 	gone map[name]bool
+	size int // of the list, or more: nothing that left it is taken off
 }
 
 // refusal is a revision that the target refused for good.
@@ -68,6 +69,7 @@ func (r lister) lists(findings []replication.Finding) error {
 			continue
 		}
 		r.took(listsRefused)
+		r.list.size++
 		delete(r.list.gone, n)
 		if r.twice[n.id] {
 			r.refuseAll(n)

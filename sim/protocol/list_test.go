@@ -196,6 +196,33 @@ func TestOwnLogOfReadOnlySource(t *testing.T) {
 	})
 }
 
+// TestFullList: a run may give up for an answer that may pass if the list may have no place for the document, and try
+// it again before.
+func TestFullList(t *testing.T) {
+	// tried has the target answer so to each attempt, of which one or another may be for the credentials.
+	tried := func(attempts, status, place int) func(*talk) {
+		return func(c *talk) {
+			c.r.MaxListed = place
+			c.begun(row(1, "a", "1-a"))
+			c.does(diff("a", "1-a"), lacks("a", "1-a"))
+			v := &peer.Refusal{ID: "a", Rev: "1-a", Status: status, Error: "some_error"}
+			got := peer.Copied{Revs: []peer.CopiedRev{{Rev: "1-a", Refused: v}}}
+			c.does(peer.CopyDoc{ID: "a", Revs: []string{"1-a"}}, got)
+			for range attempts - 1 {
+				c.does(peer.Open{Side: peer.Target}, peer.Opened{UpdateSeq: `"9-x"`, InstanceStartTime: "2"})
+				c.does(peer.CopyDoc{ID: "a", Revs: []string{"1-a"}}, got)
+			}
+			c.ends(replication.Crashed, "doc_write_failed")
+		}
+	}
+	check(t, []conversation{
+		{"no place", spec.Replication{}, tried(3, 400, 0), legal},
+		{"a place, and it tries again", spec.Replication{}, tried(3, 400, 1), Copying},
+		{"a place, and it gives up", spec.Replication{}, tried(2, 400, 1), Ending},
+		{"no place, for what is the document's own", spec.Replication{}, tried(1, 415, 0), Ending},
+	})
+}
+
 // TestLogFallsBack: a run saw another run's log after its own, and then its own again, as in a database that was put
 // back. It may give up, and not for its own log alone.
 func TestLogFallsBack(t *testing.T) {

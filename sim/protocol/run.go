@@ -41,6 +41,8 @@ type Terms struct {
 	*spec.Replication
 	Reset   bool // the run is to discard the checkpoints that it finds, and to copy everything anew
 	Lenient bool // the job has crashed so often that the run leaves out documents which it cannot copy
+	// Listed is how many revisions the job's list has, and MaxListed how many it may have.
+	Listed, MaxListed int
 	// ListOf is the base id of the replication that the job's list is of; empty if nothing is listed.
 	ListOf string
 	// List is by what checkpoints know the job's list.
@@ -129,6 +131,7 @@ type (
 // New is a run that has not begun.
 func New(t Terms) *Run {
 	r := &Run{Terms: t, flights: map[uint64]*flight{}, list: newList()}
+	r.list.size = t.Listed
 	r.wants, r.twice, r.bodies = map[name]*pool{}, map[string]bool{}, map[peer.Kept]*want{}
 	r.opener, r.copier, r.lister, r.saver = opener{r}, copier{r}, lister{r}, saver{r}
 	return r

@@ -191,7 +191,7 @@ func check(t *testing.T, all []conversation) {
 			about := c.about
 			about.UseCheckpoints, about.UseBulkGet, about.Source.Retries = true, true, 2
 			about.WorkerBatchSize = 1
-			said := &talk{r: New(Terms{Replication: &about}), now: instant.Seconds(100)}
+			said := &talk{r: New(Terms{Replication: &about, MaxListed: 10}), now: instant.Seconds(100)}
 			c.talk(said)
 			b, _ := said.err.(*Breach)
 			switch {

@@ -100,6 +100,7 @@ func (p *Node) live() {
 			Batches: p.w.Config.batches(),
 		},
 		Server: p.w.store.Config.Server, Memory: p.w.Config.Memory, Observer: witness{p},
+		MaxListed: p.w.store.Config.MaxRefused,
 	})
 	p.w.Engine.Logf(p.Name, "^ started, life %d", p.lives)
 	p.w.emit(NodeChanged{p, NodeUp, fmt.Sprint("life ", p.lives)})
