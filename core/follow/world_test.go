@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"testing"
 	"time"
 
 	"couchrelay/core/follow"
@@ -20,13 +19,15 @@ import (
 	"couchrelay/sim/fakefdb"
 )
 
+type fataler interface {
+	Helper()
+	Fatalf(string, ...any)
+	Logf(string, ...any)
+}
+
 // world is a store, a server with a database that is followed, and workers.
 type world struct {
-	t interface {
-		Helper()
-		Fatalf(string, ...any)
-		Logf(string, ...any)
-	}
+	t     fataler
 	db    kv.Database
 	relay *jobstore.Store
 	store *follow.Store
@@ -64,7 +65,7 @@ type worker struct {
 
 const mirror = "couch/reps/_replicator"
 
-func newWorld(t testing.TB) *world {
+func newWorld(t fataler) *world {
 	w := &world{t: t, db: fakefdb.New(), now: 1_000_000_000}
 	root := tuple.Subspace(tuple.Pack("r"))
 	w.relay = jobstore.New(root, jobstore.DefaultConfig(repid.Server{UUID: "u", HostName: "h", Port: 1}))
