@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/ejson"
@@ -314,8 +313,7 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 		}
 		a.again(d.ID)
 	default: // a user has removed the state, or another replicator has written one
-		// States that were sent may still arrive, and win in a cluster. What removes one could be a user's next write.
-		now.Was = strings.Join(slices.DeleteFunc(old.sent(), func(s string) bool { return s == noState }), " ")
+		now.Was = old.mayArrive(state)
 		return a.edited(i, m, now)
 	}
 	a.note(d.ID, now)
@@ -332,12 +330,9 @@ func (a *applying) edited(i int, m jobstore.Mirrored, now row) error {
 // passed notes a document in a revision that ours have replaced, the last one or one before it. It was read before
 // that, or ours went with a backup: the server knows.
 func (a *applying) passed(d Incoming, old, now row, last bool) error {
-	switch {
-	case !last:
+	if !last || old.Was != "" {
 		// Reached: a document was read before several states of ours were written over it
 		a.again(d.ID)
-		return a.unchanged(d, old)
-	case old.Was != "":
 		return a.unchanged(d, old)
 	}
 	// Reached: a document is as it was before our state was written over it

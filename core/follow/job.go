@@ -140,6 +140,12 @@ func (r *row) isSent(state, rev string) bool {
 	return err != nil || isErr != nil || is.Gen <= last.Gen+int64(len(sent)-i)
 }
 
+// mayArrive are the states that were sent and may still arrive, though the document is known to have another one: late,
+// and in a cluster they may win. What removes one could be a user's next write.
+func (r *row) mayArrive(has string) string {
+	return strings.Join(slices.DeleteFunc(r.sent(), func(s string) bool { return s == noState || s == has }), " ")
+}
+
 // over are the revisions that Rev has replaced, newest first.
 func (r *row) over() []string { return strings.Fields(r.Over) }
 

@@ -279,7 +279,7 @@ func (out *outward) read(got peer.DocsRead) {
 		case state == noState && d.Rev != s.Rev && !slices.Contains(s.Over, d.Rev):
 			// Reached: a document was written without state
 			out.skip(s.ID, d.Rev)
-		case state == s.Digest:
+		case state == s.Digest && !slices.Contains(s.Over, d.Rev):
 			out.written = append(out.written, Written{s.ID, s.Rev, s.Rev, d.Rev, s.Digest})
 		case d.Rev == s.Rev || slices.Contains(s.Over, d.Rev) || slices.Contains(s.Was, state):
 			body, _ := withState(d.Body, s.Members) // it was read before

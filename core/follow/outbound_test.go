@@ -34,6 +34,8 @@ func TestWhatIsWritten(t *testing.T) {
 					want := ""
 					switch {
 					case text == edited && rev != applied: // a user wrote it
+					case rev == before: // or a node that lags behind has answered: then the write is a conflict
+						want = "written"
 					case is == wanted && (known || wanted != ""):
 						want = "noted"
 					case is == wanted: // a user may have written it to have it run again

@@ -233,7 +233,7 @@ func (s *Store) states(tx kv.Tx, q Prepare, ids []string) (list []State, n int, 
 			ID: id, Rev: r.Rev, Over: r.over(), Body: r.Digest, Was: r.sent(),
 			Members: stateMembers(body), Digest: digest, Owner: ownerOf(body),
 		})
-		if r.Sent != digest && !written {
+		if r.Sent != digest && (!written || r.Sent != "") {
 			r.send(digest)
 			s.Keys.put(tx, job, id, *r)
 		}
@@ -256,10 +256,12 @@ func (q Sent) perform(tx kv.Tx, s *Store, _ instant.Time) (Result, error) {
 		if r == nil || r.Rev != d.Base {
 			continue // the feed was faster
 		}
+		was := r.mayArrive(d.Digest)
 		if d.Rev != d.Base {
 			r.replace(d.Over, d.Rev)
+			was = "" // they were sent over a revision that is replaced
 		}
-		r.State, r.Sent, r.Was = d.Digest, "", ""
+		r.State, r.Sent, r.Was = d.Digest, "", was
 		s.Keys.put(tx, q.ID, d.ID, *r)
 	}
 	return Done{}, nil

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"testing"
 	"time"
 
 	"couchrelay/core/follow"
@@ -20,13 +19,15 @@ import (
 	"couchrelay/sim/fakefdb"
 )
 
+type fataler interface {
+	Helper()
+	Fatalf(string, ...any)
+	Logf(string, ...any)
+}
+
 // world is a store, a server with a database that is followed, and workers.
 type world struct {
-	t interface {
-		Helper()
-		Fatalf(string, ...any)
-		Logf(string, ...any)
-	}
+	t     fataler
 	db    kv.Database
 	relay *jobstore.Store
 	store *follow.Store
@@ -64,7 +65,7 @@ type worker struct {
 
 const mirror = "couch/reps/_replicator"
 
-func newWorld(t testing.TB) *world {
+func newWorld(t fataler) *world {
 	w := &world{t: t, db: fakefdb.New(), now: 1_000_000_000}
 	root := tuple.Subspace(tuple.Pack("r"))
 	w.relay = jobstore.New(root, jobstore.DefaultConfig(repid.Server{UUID: "u", HostName: "h", Port: 1}))
@@ -236,8 +237,8 @@ func (k *worker) carry(c follow.Call) {
 	k.tell(follow.Reply{Run: c.Run, ID: c.ID, Reply: reply})
 }
 
-// fire answers waits for changes that have come.
-func (k *worker) fire() {
+// fire answers waits for changes that have come, and reports whether there were any.
+func (k *worker) fire() (fired bool) {
 	for _, a := range k.waits {
 		watch, err := kv.Run(context.Background(), k.w.db, func(tx kv.Tx) (kv.Watch, error) {
 			return follow.Arm(tx, k.w.store, a)
@@ -245,32 +246,45 @@ func (k *worker) fire() {
 		if watch != nil && err == nil {
 			watch.Cancel()
 		} else if !k.w.deaf {
+			fired = true
 			delete(k.waits, a.Run)
 			k.tell(follow.Changed{Run: a.Run})
 		}
 	}
+	return fired
 }
 
-// pass has time pass. A worker that is woken acts if its deadline is over, and only then: nobody else wakes it.
-func (w *world) pass(d time.Duration) {
+// wake wakes the worker, and reports whether it acts: if its deadline is over, and only then, as nobody else wakes it.
+func (k *worker) wake() bool {
+	late := k.m.Deadline() <= k.w.now
+	acts := k.tell(follow.Wake{}) > 0
+	if acts && !late {
+		k.w.t.Fatalf("a worker acts before its deadline, and would sleep until then")
+	}
+	if k.m.Deadline() <= k.w.now {
+		k.w.t.Fatalf("a worker that was woken wants to be woken at once: a busy loop")
+	}
+	return acts
+}
+
+// pass has time pass, and reports whether that has workers do something.
+func (w *world) pass(d time.Duration) (busy bool) {
 	w.now = w.now.Add(d)
 	for _, k := range slices.Clone(w.workers) {
-		k.fire()
-		late := k.m.Deadline() <= w.now
-		if acts := k.tell(follow.Wake{}) > 0; acts && !late {
-			w.t.Fatalf("a worker acts before its deadline, and would sleep until then")
-		}
-		if k.m.Deadline() <= w.now {
-			w.t.Fatalf("a worker that was woken wants to be woken at once: a busy loop")
-		}
+		fired := k.fire()
+		busy = k.wake() || fired || busy
 	}
+	return busy
 }
 
 func first(int) int { return 0 }
 
+// tick is how much time passes at once while workers work.
+const tick = 250 * time.Millisecond
+
 // settle lets the workers work for a while.
 func (w *world) settle(d time.Duration) {
-	for end := w.now.Add(d); w.now < end; w.pass(250 * time.Millisecond) {
+	for end := w.now.Add(d); w.now < end; {
 		for _, k := range slices.Clone(w.workers) {
 			for n := 0; k.act(first); n++ {
 				if n > 10_000 {
@@ -278,6 +292,20 @@ func (w *world) settle(d time.Duration) {
 				}
 			}
 		}
+		if !w.pass(tick) {
+			w.leap(end)
+		}
+	}
+}
+
+// leap has the time pass in which workers do nothing that nobody wakes: up to the last tick before a deadline.
+func (w *world) leap(end instant.Time) {
+	for _, k := range w.workers {
+		end = min(end, k.m.Deadline()-1)
+	}
+	w.now = w.now.Add(max(0, end.Sub(w.now).Truncate(tick)))
+	for _, k := range w.workers {
+		k.wake()
 	}
 }
 
