@@ -189,6 +189,51 @@ func TestListHasRoomAgain(t *testing.T) {
 	room(7)
 }
 
+// TestLastPlace: the list had room for the last time when its last place was taken.
+func TestLastPlace(t *testing.T) {
+	r := New(Plan{})
+	f := &r.refused
+	f.begin()
+	f.listed = MaxListed - 1
+	for _, written := range []int64{5, 6} {
+		r.info.Written = written
+		if f.list(&batch{}, Finding{Refusal: peer.Refusal{ID: "d", Rev: "1-a"}}); f.taken != 5 {
+			t.Errorf("of %d listed documents the last found room when the target had taken %d", f.listed, f.taken)
+		}
+	}
+}
+
+// TestPassAfterPause: what is refused once more needs no pass before its longer pause is over.
+func TestPassAfterPause(t *testing.T) {
+	r := New(Plan{Options: Options{OnRefusal: spec.RetryRefused}})
+	f := &r.refused
+	f.begin()
+	f.tried = map[peerRev]int{{"d", "1-a"}: 3}
+	f.list(&batch{retries: true}, Finding{Refusal: peer.Refusal{ID: "d", Rev: "1-a"}})
+	if want := r.now.Add(refusedPause(4)); f.next != want {
+		t.Errorf("the next pass begins at %s, not %s", f.next, want)
+	}
+}
+
+// TestStaysUnfinished: after a pass without attempts checkpoints go on relying on the list for what failed, and under
+// skip not for what the target refused.
+func TestStaysUnfinished(t *testing.T) {
+	for _, policy := range []spec.OnRefusal{spec.SkipRefused, spec.RetryRefused} {
+		for _, refused := range []bool{false, true} {
+			r := New(Plan{Options: Options{BatchSize: 10, OnRefusal: policy}})
+			f := &r.refused
+			f.begin()
+			f.passBy(0)
+			f.passWhenDue()
+			f.onPage(RefusedPage{Docs: []Listed{{ID: "d", Rev: "1-a", Attempts: 1, Failed: true, Refused: refused}}})
+			f.compared([]peer.DocMissing{{ID: "d", Missing: []string{"1-a"}}})
+			if want := !refused || policy == spec.RetryRefused; f.passing || f.unfinished != want {
+				t.Errorf("%s, refused %t: unfinished %t", policy, refused, f.unfinished)
+			}
+		}
+	}
+}
+
 // TestTakenWhileAskedAbout: the target takes a revision of a document while it is asked about the page of the list that
 // has another one of it, before the run knows what is listed. A pass follows soon, since the answer may be older. Other
 // documents are no reason for one.
