@@ -297,6 +297,15 @@ func TestRefusedEdits(t *testing.T) {
 	}
 }
 
+// TestProbeForAnother: a request about no document says nothing of one that has come in front since another one failed.
+func TestProbeForAnother(t *testing.T) {
+	p := reads{}
+	p.judge(p.op([]string{"a"}), &peer.Failure{Kind: peer.Status, Status: 500}, 1)
+	if probe := p.op([]string{"b"}); len(probe.IDs) > 0 || p.judge(probe, nil, 1) != again {
+		t.Errorf("of %v the document in front is passed over", probe.IDs)
+	}
+}
+
 // TestRowOfFailuresEnds: edits that got through, and a pass that ended, end a row of edits that failed alone. After a
 // page was read edits are sent together again.
 func TestRowOfFailuresEnds(t *testing.T) {
