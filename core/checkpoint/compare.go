@@ -8,8 +8,8 @@ import (
 
 // Compare finds where a replication resumes: the newest checkpoint that both logs have, and that counts, as counts says
 // of the list that it relies on. Without such a one it returns the beginning. Another counts, too, if the target has a
-// later one that does and covers as much; start then has the list of that, if it is another. The history begins at the
-// newest that both have, whatever it relies on: the job with that list is to find it again.
+// later one that does and covers as much; start then has the list of that. The history begins at the newest that both
+// have, whatever it relies on: the job with that list is to find it again.
 //
 // The walk is CouchDB's ("Compare Replication Logs" in its replication protocol): both histories newest
 // first, in lockstep, until an entry of one occurs in the other. CouchDB takes an equal session id as proof
@@ -35,27 +35,25 @@ func Compare(source, target Log, counts func(List) bool) (start Entry, history [
 			history = keep(of, rest)
 		}
 		start = rest[0]
-		if i := covered(start, target.Entries(), counts); i >= 0 {
-			if by := target.Entries()[i].List; by.Job != start.List.Job {
-				start.List = by // else the source's log is to tell, too, how the list has changed
-			}
+		if by, is := covered(start, target.Entries(), counts); is {
+			start.List = by
 			return start, history
 		}
 	}
 	return Entry{RecordedSeq: peer.Zero}, history
 }
 
-// covered returns the index of a checkpoint of the target that counts and covers what e does; -1 if there is none.
-func covered(e Entry, target []Entry, counts func(List) bool) int {
-	for i, o := range target {
+// covered returns the list of a checkpoint of the target that counts and covers what e does, and whether there is one.
+func covered(e Entry, target []Entry, counts func(List) bool) (list List, is bool) {
+	for _, o := range target {
 		if counts(o.List) && covers(o, e) {
-			return i
+			return o.List, true
 		}
 		if o.SessionID == e.SessionID && o.RecordedSeq == e.RecordedSeq {
 			break
 		}
 	}
-	return -1
+	return List{}, false
 }
 
 // covers reports whether a checkpoint covers what an older one of its log does: its run has begun at the older one, or

@@ -70,6 +70,16 @@ func compareListsOfRuns(t *testing.T, x, y string) {
 	}
 }
 
+// TestCompareListsOfOlder: a checkpoint that counts stands for no later one of its run, though a cluster may have given
+// it the higher number.
+func TestCompareListsOfOlder(t *testing.T) {
+	log := logOf("c@9-y", "b@12-x", "a@3-x")
+	log.History[0].List.Job = "other"
+	if start, _ := Compare(log, log, func(l List) bool { return l == (List{}) }); start.RecordedSeq != "12-x" {
+		t.Errorf("behind a checkpoint that does not count it begins at %s", start.RecordedSeq)
+	}
+}
+
 // TestTrailKeepsOthers: however many checkpoints a job writes, the log keeps the newest of each other job that relies
 // on a list, and the newest that relies on none.
 func TestTrailKeepsOthers(t *testing.T) {
@@ -91,6 +101,18 @@ func TestTrailKeepsOthers(t *testing.T) {
 	}
 	if got := NewTrail(history).Add(Entry{SessionID: "none"}, ""); got[MaxHistory-1].SessionID != "c" {
 		t.Errorf("all can go on from the newest, and it keeps %v and drops an older one", got[MaxHistory-1])
+	}
+}
+
+// TestThinned: a checkpoint from which each job can go on stays, and not an older one for the sake of its list.
+func TestThinned(t *testing.T) {
+	history := logOf("d@4", "c@3", "b@2", "a@1").History
+	history[0].List.Job, history[1].List.Job, history[3].List.Job = "j", "j", "k"
+	if kept := Thinned(history, ""); len(kept) != 3 || kept[2].SessionID != "b" {
+		t.Errorf("of a list before one without it keeps %v", kept)
+	}
+	if kept := Thinned(history, "a"); kept[2].SessionID != "a" || history[2].SessionID != "b" {
+		t.Errorf("it keeps %v, and leaves of the log, which may be written already, %v", kept, history)
 	}
 }
 

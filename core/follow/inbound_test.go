@@ -9,6 +9,26 @@ import (
 	"couchrelay/core/peer"
 )
 
+// TestLeaseCountsFromRequest: a lease whose answer came late ends as early as others see it end.
+func TestLeaseCountsFromRequest(t *testing.T) {
+	w := New(Config{Worker: "w"})
+	w.Step(1, Configure{Jobs: []string{"j"}})
+	late := instant.Time(1).Add(20 * time.Second)
+	w.Step(late, Answer{ID: 1, Result: Done{}})
+	if want := instant.Time(1).Add(ActivityTimeout); w.lease != live || w.ends != want {
+		t.Errorf("the lease ends at %s, not %s", w.ends, want)
+	}
+}
+
+// TestRetreatForgetsBehind: how many changes follow on those that are read anew is not known.
+func TestRetreatForgetsBehind(t *testing.T) {
+	r := &run{w: New(Config{Worker: "w"})}
+	r.in = inward{run: r, behind: 7, end: true, rows: []peer.Change{{ID: "d", Revs: []string{"2-b"}}}}
+	if r.in.retreat(0); r.in.behind != -1 || r.in.end {
+		t.Errorf("%d changes follow; at the end: %t", r.in.behind, r.in.end)
+	}
+}
+
 // TestWhole: a long poll has brought all that changed unless it broke off, or has as many rows as it may have and there
 // may be more.
 func TestWhole(t *testing.T) {

@@ -299,6 +299,35 @@ func TestRefusedEdits(t *testing.T) {
 	}
 }
 
+// TestProbeForAnother: a request about no document says nothing of one that has come in front since another one failed.
+func TestProbeForAnother(t *testing.T) {
+	p := reads{}
+	p.judge(p.op([]string{"a"}), &peer.Failure{Kind: peer.Status, Status: 500}, 1)
+	if probe := p.op([]string{"b"}); len(probe.IDs) > 0 || p.judge(probe, nil, 1) != again {
+		t.Errorf("of %v the document in front is passed over", probe.IDs)
+	}
+}
+
+// TestRowOfFailuresEnds: edits that got through, and a pass that ended, end a row of edits that failed alone. After a
+// page was read edits are sent together again.
+func TestRowOfFailuresEnds(t *testing.T) {
+	r := &run{w: New(Config{Worker: "w"})}
+	out := &r.out
+	r.in.run, out.run, out.alone = r, r, true
+	out.edits, out.row = make([]edit, 2), maxUnread
+	if out.edited(peer.Edited{Docs: []peer.EditedDoc{{Rev: "2-b"}}}); out.row != 0 || len(out.edits) != 1 {
+		t.Errorf("behind an edit %d have failed, and %d are left", out.row, len(out.edits))
+	}
+	out.row = maxUnread
+	if out.failed(peer.EditDocs{}, &peer.Failure{Kind: peer.Status, Status: 401}); out.row != 0 {
+		t.Errorf("behind a pass %d have failed", out.row)
+	}
+	out.states = make([]State, 2)
+	if out.read(peer.DocsRead{Docs: make([]peer.DocRead, 2)}); out.alone {
+		t.Error("edits of the next page are sent one by one")
+	}
+}
+
 // TestStrayPasses: the database is read anew once three passes in a row have met the same document in the same
 // revision. A letter and a digit are such a document, and a ! is a state that is not written for another reason.
 func TestStrayPasses(t *testing.T) {

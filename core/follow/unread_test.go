@@ -60,6 +60,24 @@ func TestUnreadDoc(t *testing.T) {
 	}
 }
 
+// TestUnreadAndMadeAgain: of a document that could not be read nothing is told once the database is another one.
+func TestUnreadAndMadeAgain(t *testing.T) {
+	w, k := followed(t, 2)
+	w.couch.unread, w.couch.unable = map[string]bool{"d1": true}, unreadDocs()["500"]
+	w.write("d1", to(51))
+	w.settle(time.Minute)
+	if j := w.followed(); j.Error == "" {
+		t.Fatalf("the document was read: %+v", j)
+	}
+	w.couch = newCouch("2")
+	w.write("d0", to(60))
+	k.cut()
+	w.settle(2 * time.Minute)
+	if j := w.followed(); j.Error != "" {
+		t.Errorf("of the new database it tells %+v", j)
+	}
+}
+
 // TestUnreadDocBeforeBackup: a document is left out, another one changes, and the first one is read later. The job
 // knows the database by the change of the other one. So it notices a backup that lacks this change: the other one's job
 // goes, and what is written then is followed.

@@ -133,6 +133,10 @@ func TestMovesWithout(t *testing.T) {
 			t.Errorf("%d jobs are recalled, want %d", moved, want)
 		}
 	}
+	db, q = fourJobs(t, true)
+	if moved := must(t, db, func(tx kv.Tx) (int, error) { return q.Recall(tx, 1, 1, "d", "gone") }); moved != 1 {
+		t.Errorf("%d jobs are recalled at once, want 1", moved)
+	}
 	db, q = fourJobs(t, false)
 	register(t, db, q, "w")
 	must(t, db, accept(q, "w", 1, 4))

@@ -159,7 +159,7 @@ func (s *Store) enter(tx kv.Tx, rec *Record, now instant.Time) (schedule.Place, 
 	if err != nil {
 		return schedule.Place{}, err
 	}
-	payer.Jobs, payer.Excess, payer.Weight = a.Jobs, a.Excess, a.Weight
+	payer.Weight = rec.Weight
 	place, after := order.Enter(now, payer)
 	s.Keys.setTail(tx, after)
 	return place, nil

@@ -192,7 +192,7 @@ func outrun(s *Store, tx kv.Tx, now instant.Time) error {
 	if err != nil || place.Epoch != o.Epoch || instant.Time(place.Key) <= now.Add(fastClock) {
 		return nil // a row of which no place can be read must not end all sweeps; a check tells of it
 	}
-	if o, err = s.Order(tx); err != nil || place.Epoch != o.Epoch {
+	if o, err = s.Order(tx); err != nil { // which other changes of the order conflict with
 		return err
 	}
 	o.Epoch++

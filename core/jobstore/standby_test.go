@@ -157,6 +157,27 @@ func TestStandByOfFreeReplication(t *testing.T) {
 	}
 }
 
+// TestEndWithoutClaim: a job that has lost its replication to another one hands it to none when it ends.
+func TestEndWithoutClaim(t *testing.T) {
+	b := newWaitingBench(t)
+	b.put("one", simple, admin)
+	one := b.accept()
+	b.put("two", simple, admin)
+	b.do(func(tx kv.Tx) error {
+		claim := b.s.Keys.Claim.Pack(one.Record.RepID)
+		tx.Set(claim, []byte(jobID("another")))
+		rec, err := b.s.Record(tx, one.JobID)
+		if err == nil {
+			err = b.s.Owned(tx, one.JobID, one.Lock, b.now).bequeath(rec)
+		}
+		if owner, _ := tx.Get(claim); string(owner) != jobID("another") || !rec.Awaited {
+			t.Errorf("it goes to %s; awaited %t", owner, rec.Awaited)
+		}
+		tx.Set(claim, []byte(one.JobID))
+		return err
+	})
+}
+
 // TestPlaceOfDuplicate: a job that waited for its turn, and may not run since another has its replication, still has
 // that turn before it when the other one is over, whatever the policy and its weight. Its account pays for the run.
 func TestPlaceOfDuplicate(t *testing.T) {

@@ -457,3 +457,13 @@ func TestResetOfKilledRun(t *testing.T) {
 		t.Errorf("the job is %s, and starts over by an order of %d", rec.State, rec.Reset)
 	}
 }
+
+// TestEndIsTriedAsOften: attempts to store what a run told do not count for its end, which takes the request's place.
+func TestEndIsTriedAsOften(t *testing.T) {
+	n := New(Config{})
+	c := &call{req: Record{}, run: &run{state: over, writes: writes{end: Complete{}}}, odd: maxOdd}
+	n.answered(c, Done{Fault: StoreDown, Unreadable: "j"})
+	if _, is := c.req.(Complete); !is || c.odd != 1 {
+		t.Errorf("%s has failed %d times", c.req, c.odd)
+	}
+}

@@ -305,6 +305,19 @@ func TestIdleRunLooksAfterItsDatabases(t *testing.T) {
 	}
 }
 
+// TestLooksCompareWithTheLast: a database that has fewer changes than at the last look was put back, however few it had
+// before.
+func TestLooksCompareWithTheLast(t *testing.T) {
+	r := New(Plan{})
+	r.phase, r.watch.answers = copying, 3
+	for _, seq := range []peer.Seq{"5", "15", "7"} {
+		r.watch.sawDatabase(peer.Open{Side: peer.Target}, peer.Reply{Result: peer.Opened{UpdateSeq: seq}})
+		if ends := r.phase == ended; ends != (seq == "7") {
+			t.Errorf("at %s the run ends: %t", seq, ends)
+		}
+	}
+}
+
 // However short its checkpoint interval is, an idle run leaves its databases alone.
 func TestIdleRunWithShortInterval(t *testing.T) {
 	w := newWorld(t)
@@ -323,6 +336,19 @@ func TestIdleRunWithShortInterval(t *testing.T) {
 	}
 	if n := len(w.calls) - before; n < 10 || n > 50 {
 		t.Errorf("%d requests in ten minutes of nothing", n)
+	}
+}
+
+// TestFullLongPoll: behind a long poll that brings as many rows as it may there are others.
+func TestFullLongPoll(t *testing.T) {
+	for rows, pending := range map[int]int64{1: 0, 2: 3} {
+		r := New(Plan{Options: Options{Continuous: true}})
+		r.feed.begin("0")
+		got := peer.Changes{Rows: make([]peer.Change, rows), End: true, LastSeq: "2", Pending: 3}
+		r.feed.onChanges(peer.ReadChanges{Wait: true, Limit: 2}, peer.Reply{Result: got})
+		if r.feed.caught != (pending == 0) || r.feed.pending != pending {
+			t.Errorf("behind %d rows: caught up %t, %d are pending", rows, r.feed.caught, r.feed.pending)
+		}
 	}
 }
 

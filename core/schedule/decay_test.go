@@ -196,4 +196,7 @@ func TestGrowOverflows(t *testing.T) {
 			p = next
 		}
 	}
+	if most := Key(0, math.MaxInt64); Grow(most, 0, math.MaxInt64) != most {
+		t.Errorf("what has run most does not stay at %d when it runs again by a clock that stands still", most)
+	}
 }
