@@ -389,7 +389,8 @@ func (s *Store) anew(tx kv.Tx, d Database, instance tuple.UUID, now instant.Time
 
 // another begins to reconcile the mirror with another database.
 func (j *Job) another(instance string) {
-	j.Instance, j.Since, j.Last, j.Before, j.Goal, j.Reconciling = instance, "", peer.Mark{}, "", "", true
+	j.Instance, j.Since, j.Last, j.Before, j.Goal = instance, "", peer.Mark{}, "", ""
+	j.Missing, j.Reconciling = false, true // all documents are read again
 	j.Epoch++
 }
 
