@@ -108,6 +108,9 @@ func (l Log) State(job string) List {
 	return List{}
 }
 
+// Lacks reports whether the log does not tell yet that a list has changed as often. It lacks no zero list.
+func (l Log) Lacks(list List) bool { return l.State(list.Job).Changes < list.Changes }
+
 // Has reports whether a checkpoint with this session id is in the log.
 func (l Log) Has(session string) bool {
 	return slices.ContainsFunc(l.Entries(), func(e Entry) bool { return e.SessionID == session })

@@ -144,3 +144,12 @@ func TestState(t *testing.T) {
 		t.Errorf("without checkpoints it is %v", got)
 	}
 }
+
+func TestLacks(t *testing.T) {
+	log := Log{History: []Entry{{}, {State: List{"a", 5}}, {State: List{"a", 7}}, {State: List{"b", 9}}}}
+	for list, want := range map[List]bool{{}: false, {"a", 5}: false, {"a", 6}: true, {"b", 9}: false, {"c", 1}: true} {
+		if log.Lacks(list) != want {
+			t.Errorf("%+v: %t", list, !want)
+		}
+	}
+}

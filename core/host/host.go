@@ -240,7 +240,7 @@ func (h *Host) plan(s node.StartRun) replication.Plan {
 		Server: h.cfg.Server, Created: rec.Created, Resumed: rec.Stats.Counters(), ResumedID: rec.Replicated(),
 		Throttled: rec.Throttled, Delay: s.Delay, Seed: s.Seed, ProgressInterval: h.settings.ProgressInterval,
 		Memory: h.cfg.Memory, Broken: h.cfg.Broken, Reset: rec.Reset != 0,
-		Listed: rec.Listed(), MaxListed: h.cfg.MaxListed, List: s.Work.List(), ListSaved: rec.Stats.ListSaved,
+		Listed: rec.Listed(), MaxListed: h.cfg.MaxListed, List: s.Work.List(), ListSaved: rec.ListSaved(),
 		Crashes: rec.Crashes(), StallTimeout: h.settings.StallTimeout, MissingPause: h.settings.MissingPause,
 	})
 }

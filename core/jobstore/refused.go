@@ -11,6 +11,7 @@ import (
 	"couchrelay/core/json"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/mix"
+	"couchrelay/core/peer"
 	"couchrelay/core/replication"
 )
 
@@ -36,6 +37,8 @@ type RefusedDocs struct {
 	// Changes is how often the list has changed, counted from when the job was made: no list is taken for a later state
 	// of one that a job of this name had before, or has in a backup. Checkpoints tell that, too.
 	Changes int64 `json:"changes,omitempty"`
+	// Left is what Changes was when something left the list last; 0 before. See Record.ListSaved.
+	Left int64 `json:"left,omitempty"`
 	// Of is the base id of the replication whose checkpoints cover the revisions.
 	Of string `json:"of,omitempty"`
 }
@@ -64,6 +67,18 @@ func (w *Work) List() checkpoint.List {
 		list.Changes = w.Record.Refused.Changes
 	}
 	return list
+}
+
+// ListSaved is of which states of the list the databases must have a checkpoint, by peer.Side: of those that the job's
+// runs have told of. What has left the list must be on the target, so that has to tell a state since then, even if the
+// run was killed before it could write one: else a backup with the last checkpoint would be taken for the present
+// target.
+func (r *Record) ListSaved() [2]int64 {
+	saved := r.Stats.ListSaved
+	if r.Refused != nil {
+		saved[peer.Target] = max(saved[peer.Target], r.Refused.Left)
+	}
+	return saved
 }
 
 // Replicated is the id of the replication that the numbers and the list of the job are of; its base id of one with a
@@ -132,6 +147,9 @@ func (h Owned) StoreRefused(by string, findings []replication.Finding) error {
 		}
 		rec.Refused.By, rec.LastUpdated = by, h.now
 		rec.Refused.Changes++
+		if slices.ContainsFunc(findings, func(f replication.Finding) bool { return f.Over }) {
+			rec.Refused.Left = rec.Refused.Changes
+		}
 		return h.s.Jobs.Update(h.tx, h.jobID, h.lock, rec.encode())
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"couchrelay/core/kv"
+	"couchrelay/core/peer"
 	"couchrelay/core/replication"
 )
 
@@ -47,6 +48,30 @@ func TestSavedStays(t *testing.T) {
 		if rec.Stats.ListSaved != want {
 			t.Errorf("%s: %v, want %v", name, rec.Stats.ListSaved, want)
 		}
+	}
+}
+
+// TestSavedOfLeft: with what leaves the list the target is to tell that, whatever the run has told of checkpoints. The
+// source need not.
+func TestSavedOfLeft(t *testing.T) {
+	b := newBench(t)
+	b.put("r", `{"source":"http://s/a","target":"http://t/a"}`, admin)
+	w := b.accept()
+	began := int64(b.record(w.JobID).Created)
+	for i, step := range []struct {
+		over bool
+		want int64
+	}{{false, 0}, {true, began + 2}, {false, began + 2}, {true, began + 4}} {
+		b.list(w, i, refusalOf("a", step.over))
+		b.end(w, func(h Owned) error { return h.Progress(Stats{}) })
+		rec := b.record(w.JobID)
+		if got := rec.ListSaved(); got != [2]int64{peer.Target: step.want} {
+			t.Errorf("step %d: %v, want %d of the target", i, got, step.want)
+		}
+	}
+	rec := b.record(w.JobID)
+	if rec.Stats.ListSaved = [2]int64{3, began + 9}; rec.ListSaved() != rec.Stats.ListSaved {
+		t.Errorf("a checkpoint of later does not count: %v", rec.ListSaved())
 	}
 }
 

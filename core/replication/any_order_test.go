@@ -58,15 +58,13 @@ type order struct {
 	*rand.Rand
 	made    int // revisions and orders so far
 	backups [][2]*database
-	killed  bool // the last run was killed, so the job may not know what the logs tell
-	// untold has the jobs whose list has changed since the last checkpoint, as their last runs were killed.
-	untold map[string]bool
-	former *world   // a run that was killed, and may go on
-	told   []string // what has happened
+	killed  bool     // the last run was killed, so the job may not know what the logs tell
+	former  *world   // a run that was killed, and may go on
+	told    []string // what has happened
 }
 
 func newOrder(t *testing.T, d disorder, seed uint64) *order {
-	o := &order{shared: newShared(t), disorder: d, Rand: rand.New(rand.NewPCG(seed, 7)), untold: map[string]bool{}}
+	o := &order{shared: newShared(t), disorder: d, Rand: rand.New(rand.NewPCG(seed, 7))}
 	o.as("a")
 	o.answer, o.elsewhere = o.refusesLog, o.listsElsewhere
 	return o
@@ -135,7 +133,7 @@ func (o *order) happens() {
 	case !o.skips && o.IntN(3) == 0:
 		o.as(job)
 		clear(o.list)
-		o.changes, o.saved = o.changes+10, [2]int64{}
+		o.changes, o.left, o.saved = o.changes+10, 0, [2]int64{}
 		o.say("job %s is made anew", job)
 	}
 }
@@ -158,7 +156,6 @@ func (o *order) completes(batch int) string {
 		o.say("it ended with %v", o.end)
 	}
 	o.steps, o.killed = 0, false
-	delete(o.untold, o.plan.List.Job)
 	return o.feedStart()
 }
 
@@ -183,18 +180,13 @@ func (o *order) isKilled(job string) {
 	}
 	if o.killed = o.end == nil; o.killed {
 		former := *o.world
-		o.former, o.untold[job] = &former, o.changes > o.saved[peer.Target]
+		o.former = &former
 	}
 	o.say("job %s is killed: %t, has %d listed, state %d, saved %v", job, o.killed, len(o.list), o.changes, o.saved)
 }
 
-// putBack puts the target back to a backup, or both databases: not after a kill, if nothing might tell that then.
+// putBack puts the target back to a backup, or both databases, but not both after a kill: nothing might tell then.
 func (o *order) putBack(n int) {
-	for _, untold := range o.untold {
-		if untold {
-			return
-		}
-	}
 	if o.former != nil && (o.former.run.sides[0].logRev == "" || o.former.run.sides[1].logRev == "") {
 		o.former = nil // nothing tells it that its databases are others
 	}

@@ -94,14 +94,15 @@ func (k *committer) busy() bool { return k.step != resting }
 // left the list.
 func (k *committer) wanted() bool {
 	relies := k.relies != (checkpoint.List{})
-	older := k.info.ListSaved[peer.Target] < k.refused.state().Changes
-	wrong := (relies != k.refused.unfinished || older) && k.sides[peer.Target].log.SessionID != ""
+	log := k.sides[peer.Target].log
+	wrong := (relies != k.refused.unfinished || log.Lacks(k.refused.state())) && log.SessionID != ""
 	return k.plan.UseCheckpoints && (k.moved || wrong)
 }
 
 // due returns when the next checkpoint is to be written: at once if the run is about to end, or the last one relies
-// on a list without need, since a run that finds it and no list begins anew; and seldom while only the feed's
-// position moves, as it does behind a filter that lets nothing through.
+// on a list without need, since a run that finds it and no list begins anew, as one does that finds none which tells
+// what has left the list; and seldom while only the feed's position moves, as it does behind a filter that lets nothing
+// through.
 func (k *committer) due() instant.Time {
 	switch {
 	case k.busy() || k.watch.looking || !k.wanted():
@@ -109,6 +110,8 @@ func (k *committer) due() instant.Time {
 	case k.stopping || k.refused.ending() && k.refused.settled():
 		return k.now
 	case k.relies != (checkpoint.List{}) && !k.refused.unfinished:
+		return k.now
+	case k.sides[peer.Target].log.Lacks(k.refused.left) && !k.refused.passing:
 		return k.now
 	case k.rows == 0:
 		return k.next.Add((idleFactor - 1) * k.plan.CheckpointInterval)

@@ -23,6 +23,7 @@ type listing struct {
 	deaf   bool // the store answers nothing
 	// changes is how often the list has changed.
 	changes int64
+	left    int64    // changes when something left it last
 	saved   [2]int64 // what the last run told; see Info.ListSaved
 	// others counts rows of the list that no run is shown.
 	others int64
@@ -111,6 +112,7 @@ func (w *world) keep(f Finding) {
 			w.t.Fatalf("%v leaves the list, and the target refuses it", at)
 		}
 		delete(w.list, at)
+		w.left = w.changes
 		return
 	}
 	row := w.list[at]

@@ -108,6 +108,7 @@ type standing struct {
 	// last checkpoint did.
 	keeps, unfinished bool
 	version           checkpoint.List // of the list in the store
+	left              checkpoint.List // it when this run took something off it last; zero before
 	used              bool            // the list has, or had, a revision, as far as the run knows
 	gone              instant.Time    // when the run learned first that the source lacks what stays listed; 0 before
 	// demand is that of the last RefusedPage. The run begins no batch until it is informed, that is, until it knows
@@ -257,8 +258,8 @@ func (f *refusals) onStored() {
 		if w.batch != nil {
 			w.batch.unstored--
 		}
-		if w.Over && !f.plan.UseCheckpoints {
-			f.info.ListSaved[peer.Target] = f.version.Changes // no log tells, so the next run copies all
+		if w.Over {
+			f.left = f.version
 		}
 		if !w.Over && w.Demand != f.demand {
 			// Reached: what was refused before an operator's demand is listed after the pass for that

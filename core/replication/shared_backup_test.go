@@ -229,3 +229,35 @@ func TestSourcePutBackStoresNoLogs(t *testing.T) {
 		}
 	}
 }
+
+// leaves has a continuous run of job a take doc7 off its list. The next checkpoint is an hour away, unless it is
+// written for that.
+func (s *shared) leaves() {
+	s.plan.Continuous, s.plan.CheckpointInterval = true, time.Hour
+	for s.begin(); s.list[peerRev{"doc7", "1-a"}] != nil; {
+		s.proceed(first)
+	}
+}
+
+// TestKilledBeforeTold: a document leaves the list of a run that is killed before its next checkpoint, and its target
+// is put back to a backup from before it came. The log of that is the newest that the run wrote.
+func TestKilledBeforeTold(t *testing.T) {
+	s := newShared(t)
+	backup := s.backupBeforeHealing()
+	s.leaves()
+	s.plan.Continuous, s.dbs[peer.Target] = false, backup
+	if from := s.runs("a"); !backup.has("doc7", "1-a") {
+		t.Errorf("job a begins at %s, and doc7 is neither on the target nor in its list", from)
+	}
+}
+
+// TestToldAtOnce: a checkpoint tells soon what has left the list, since a run that is killed before copies all anew.
+func TestToldAtOnce(t *testing.T) {
+	s := newShared(t)
+	s.backupBeforeHealing()
+	s.leaves()
+	s.until(10 * time.Second)
+	if state := s.logOn(peer.Target).State(s.plan.List.Job); state.Changes != s.changes {
+		t.Errorf("the list is at %d, and the log tells %d", s.changes, state.Changes)
+	}
+}

@@ -266,11 +266,21 @@ func (k *known) readerOf(jobID string, rep *spec.Replication, base string) reade
 func readerOf(w jobstore.Work, rep *spec.Replication, base string) reader {
 	list, of := list(w.List()), w.Record.Refused
 	has := of != nil && of.Listed > 0 && of.Of == base && rep.UseCheckpoints
-	saved := w.Record.Stats.ListSaved
+	saved := savedBy(w.Record)
 	if was := savedOf(w.Record); was != "" && !strings.HasPrefix(was, base) {
 		saved = [2]int64{} // of another replication, which the job was
 	}
 	return reader{list, has, saved}
+}
+
+// savedBy is of which states of the list the databases have a checkpoint, or are to have one, by peer.Side: the target
+// has what left the list last.
+func savedBy(rec *jobstore.Record) [2]int64 {
+	saved := rec.Stats.ListSaved
+	if rec.Refused != nil && rec.Refused.Left > saved[peer.Target] {
+		saved[peer.Target] = rec.Refused.Left
+	}
+	return saved
 }
 
 // savedOf is the id of the replication that a job was when its last run told of checkpoints, or the base id of that;

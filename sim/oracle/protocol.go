@@ -34,7 +34,7 @@ var protocolSubject = subject{
 			terms := protocol.Terms{
 				Replication: r.Replication(), Reset: r.Record().Reset != 0, Lenient: r.lenient(),
 				Listed: len(c.lists[r.JobID()].rows), MaxListed: c.maxListed(),
-				ListOf: r.listOf(), List: protocol.List(r.readerOf().list), ListSaved: r.Record().Stats.ListSaved,
+				ListOf: r.listOf(), List: protocol.List(r.readerOf().list), ListSaved: savedBy(r.Record()),
 				ListSavedOf:  savedOf(r.Record()),
 				StallTimeout: r.p.applied.StallTimeout,
 			}

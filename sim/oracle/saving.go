@@ -25,7 +25,7 @@ var savingSubject = subject{
 		{"S11d", "Before a run writes a checkpoint, it has found its filter function unchanged."},
 		{"S11e", "A checkpoint covers what was done when the databases were asked to make that durable."},
 		{"S21d", "A run that goes on leaves an interval between its checkpoints, and ten while it reads " +
-			"nothing."},
+			"nothing, unless something has left the list."},
 		{"S21e", "What a continuous run has done waits for a checkpoint no longer than the interval."},
 		{"S21f", "A one-shot that has read all, and waits for no answer, writes its last checkpoint within " +
 			"two seconds."},
@@ -66,6 +66,7 @@ type saving struct {
 	// question may have begun it, since the run also asks before it forgets that documents were refused.
 	covers []peer.Seq
 	listed bool // something was listed since; the list may have been empty before
+	left   bool // something was taken off the list, and no checkpoint has told that
 
 	durable  [2]bool   // by side: its writes are durable, as of the present checkpoint
 	filtered bool      // the filter function was read for the present checkpoint
@@ -101,9 +102,10 @@ func (sv *savings) called(c call) {
 		if r.writesAnew(op, sv.logs) {
 			head, _ := sv.logs.head(op.Body)
 			empty := sv.logs.read(op.Body).relies() == (list{}) || r.saving.listed
-			if healed := r.saving.list && empty; !healed { // which is told at once
+			if healed := r.saving.list && empty; !healed && !r.saving.left { // which is told at once
 				sv.checkPace(r)
 			}
+			r.saving.left = r.saving.left && r.saving.store > 0
 			sv.checkAskedFirst(r, head)
 		}
 		r.saving.sends(op, r.feed.begun, sv.logs)
@@ -363,6 +365,7 @@ func (s *saving) noteStore(step runStep, now instant.Time) {
 		case replication.Refused:
 			s.store++
 			s.listed = s.listed || slices.ContainsFunc(e.Findings, func(f replication.Finding) bool { return !f.Over })
+			s.left = s.left || slices.ContainsFunc(e.Findings, func(f replication.Finding) bool { return f.Over })
 		case replication.ReadRefused:
 			s.store++
 		}

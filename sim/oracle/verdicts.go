@@ -34,6 +34,8 @@ var verdictSubject = subject{
 		{"S71b", "When a one-shot is done, the list has no revision that the target took from its run alone, unless " +
 			"the target cannot read which revisions of a document are asked for."},
 		{"S71c", "The list is not longer than it may be, and refusals are counted beyond it only when it is full."},
+		{"S71d", "With what leaves the list the job's record says that the target is to tell of that, or was put " +
+			"back."},
 		{"S73a", "Under on_refusal fail a run ends when its target refuses a document for good, and asks for " +
 			"nothing more."},
 		{"S73b", "A run says that it ends for a refusal only under on_refusal fail, and names a revision that the " +
@@ -288,10 +290,23 @@ func (o *onRefusal) checkSize(jobID string, l landing) {
 	added := 1 // by the end of a run
 	if q, is := l.Request.(node.StoreRefused); is {
 		added = len(q.Findings)
+		o.checkLeft(jobID, was.rows-now.rows)
 	}
 	if now.rows > o.maxListed() || now.beyond > was.beyond && was.rows+added <= o.maxListed() {
 		o.Fail("S71c", "job %s lists %d refused documents, of %d, and %d beyond; it listed %d, and %d beyond",
 			jobID, now.rows, o.maxListed(), now.beyond, was.rows, was.beyond)
+	}
+}
+
+// checkLeft is S71d, for a list that has lost so many revisions.
+func (o *onRefusal) checkLeft(jobID string, lost int) {
+	s := o.shadows[jobID]
+	if lost <= 0 || s.header == nil || s.record.Refused == nil {
+		return
+	}
+	if of := s.record.Refused; of.Left != of.Changes {
+		o.Fail("S71d", "%d revisions have left the list of job %s as of state %d, and the target is to tell state %d",
+			lost, jobID, of.Changes, of.Left)
 	}
 }
 

@@ -207,6 +207,14 @@ func TestVerdictsInTheList(t *testing.T) {
 	}
 	more := running
 	more.Refused = beyond
+	leaves := func(left int64) func(*rig) {
+		return func(r *rig) {
+			rec := running
+			rec.Refused = &jobstore.RefusedDocs{Changes: 7, Left: left}
+			store(2, running)(r)
+			store(1, rec)(r)
+		}
+	}
 	fails := func(rec jobstore.Record, revs ...string) func(*rig) {
 		return func(r *rig) { r.lists("job", revs...); r.change(fail, aJob(running), aJob(rec)) }
 	}
@@ -214,6 +222,8 @@ func TestVerdictsInTheList(t *testing.T) {
 		{"full", store(10_000, running), ""},
 		{"too long", store(10_001, running), "S71c"},
 		{"counted beyond a list with room", store(3, more), "S71c"},
+		{"one left, and the target is to tell", leaves(7), ""},
+		{"one left, and the target need not tell", leaves(6), "S71d"},
 		{"failed and listed", fails(failed, "1-a"), ""},
 		{"failed and not listed", fails(failed), "S73c"},
 		{"failed without a name", fails(unnamed, "1-a"), "S73c"},
