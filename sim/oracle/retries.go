@@ -219,7 +219,8 @@ func (f *failing) waits(failure *peer.Failure, now instant.Time) {
 // noteFailing notes a request that failed. No pause is known after a failure that is final, for requests about
 // documents, since several batches may send the same one, and for opening a database and committing the target's
 // writes, for which there are several reasons. A long poll that was cut begins the count anew. A log that was refused
-// for good is not sent again: a run that goes on writes another one.
+// for good is not sent again: a run that goes on writes another one. Nor is the newest change looked for again before
+// the next checkpoint.
 func (rt *retries) noteFailing(r *run, op peer.Op, f *peer.Failure, cutPoll bool) {
 	if r.failing == nil {
 		r.failing = map[string]failing{}
@@ -232,7 +233,8 @@ func (rt *retries) noteFailing(r *run, op peer.Op, f *peer.Failure, cutPoll bool
 	if commit.Side == peer.Target {
 		final = true
 	}
-	if _, puts := op.(peer.PutLocal); puts && final && f.Status != 408 {
+	_, puts := op.(peer.PutLocal)
+	if _, finds := op.(peer.FindRev); (puts || finds) && final && f.Status != 408 {
 		delete(r.failing, name)
 		return
 	}

@@ -110,6 +110,16 @@ func TestRetries(t *testing.T) {
 		{"a newest change that the next checkpoint looks for", func(r *rig) {
 			repeat(r, r.run(nil), peer.FindRev{ID: "d"}, 2, 500, time.Minute)
 		}, ""},
+		{"a newest change that is there as far as is known, and is looked for again", func(r *rig) {
+			run, find := r.run(nil), peer.FindRev{ID: "d"}
+			r.fails(run, find, status(500))
+			r.pass(firstPause)
+			r.fails(run, find, status(401))
+			r.pass(time.Minute)
+			r.fails(run, find, status(500))
+			r.pass(firstPause)
+			r.does(run, find, peer.RevFound{})
+		}, ""},
 		{"repeated late on a node that stood still", func(r *rig) {
 			run := r.run(nil)
 			r.fails(run, local, status(500))
