@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -44,6 +45,9 @@ type known struct {
 	// firstTurns is kept by waits.
 	firstTurns firstTurns
 }
+
+// maxListed is how long the list of a job may be.
+func (k *known) maxListed() int { return cmp.Or(k.w.Config().MaxRefused, 10_000) }
 
 // process is a node with the oracle's knowledge of it.
 type process struct {

@@ -1,7 +1,6 @@
 package oracle
 
 import (
-	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -34,8 +33,8 @@ var verdictSubject = subject{
 		{"S71b", "When a one-shot is done, the list has no revision that the target took from its run alone, unless " +
 			"the target cannot read which revisions of a document are asked for."},
 		{"S71c", "The list is not longer than it may be, and refusals are counted beyond it only when it is full."},
-		{"S71d", "With what leaves the list the job's record says that the target is to tell of that, or was put " +
-			"back."},
+		{"S71d", "When something leaves the list, the job's record says that the target is to have a checkpoint of " +
+			"the list without it."},
 		{"S73a", "Under on_refusal fail a run ends when its target refuses a document for good, and asks for " +
 			"nothing more."},
 		{"S73b", "A run says that it ends for a refusal only under on_refusal fail, and names a revision that the " +
@@ -276,9 +275,6 @@ func fatal(r replication.Reply) bool {
 			!slices.Contains([]int{401, 403, 413, 415, 500}, rev.Refused.Status)
 	})
 }
-
-// maxListed is how long the list of a job may be.
-func (k *known) maxListed() int { return cmp.Or(k.w.Config().MaxRefused, 10_000) }
 
 // checkSize is S71c.
 func (o *onRefusal) checkSize(jobID string, l landing) {

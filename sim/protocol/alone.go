@@ -59,8 +59,9 @@ func (r copier) copied(f *flight, op peer.CopyDoc, reply peer.Reply) {
 		switch {
 		case rev.Missing || rev.Refused == nil:
 		case !o.leavesOut(rev.Refused):
-			o.obstacle, o.doubt = true, false                         // the last one decides how the copy goes on
-			r.twice[op.ID] = r.twice[op.ID] || leavesOut(rev.Refused) // what the run knows of the list decides
+			o.obstacle, o.doubt = true, false // the last one decides how the copy goes on
+			// The run may list it, too: how much of the list has gone meanwhile only the run knows.
+			r.twice[op.ID] = r.twice[op.ID] || leavesOut(rev.Refused)
 		case credentials(rev.Refused) && s.about(rev.Rev):
 			doubtful = append(doubtful, rev.Rev)
 			o.obstacle, o.doubt = true, reply.Failure == nil || Passes(reply.Failure)

@@ -115,17 +115,6 @@ func (r *Run) crashes(t replication.Trouble) error {
 	return nil
 }
 
-// hasRoom reports whether the list surely has a place for all revisions of a document that the run wants.
-func (r *Run) hasRoom(id string) bool {
-	size := r.list.size
-	for n := range r.wants {
-		if n.id == id {
-			size++
-		}
-	}
-	return size <= r.MaxListed
-}
-
 // hopeless reports whether an answer that is no failure is one after which the run cannot go on.
 func (r *Run) hopeless() bool {
 	switch got := r.last.reply.Result.(type) {
@@ -143,8 +132,9 @@ func (r *Run) hopeless() bool {
 	case peer.Changes:
 		return r.wait.stuck
 	case peer.Copied:
+		o := outcome{full: !r.hasRoom(r.last.op.(peer.CopyDoc).ID)}
 		for _, rev := range got.Revs {
-			if v := rev.Refused; v != nil && (!leavesOut(v) || mayPass(v) && !r.hasRoom(r.last.op.(peer.CopyDoc).ID)) {
+			if rev.Refused != nil && !o.leavesOut(rev.Refused) {
 				return true
 			}
 		}

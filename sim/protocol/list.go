@@ -42,6 +42,17 @@ func (l *list) refuse(n name) *refusal {
 	return l.refusals[n]
 }
 
+// hasRoom reports whether the list surely has a place for all revisions of a document that the run wants.
+func (r *Run) hasRoom(id string) bool {
+	size := r.list.size
+	for n := range r.wants {
+		if n.id == id {
+			size++
+		}
+	}
+	return size <= r.MaxListed
+}
+
 // refuse notes a refusal that a want has to wait for until it is listed.
 func (r lister) refuse(n name, w *want) {
 	w.stage, w.waits = refused, []*refusal{r.list.refuse(n)}
