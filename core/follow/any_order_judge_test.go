@@ -94,23 +94,15 @@ func (o *order) mirrored(id string) (text string) {
 
 // parted is a document without its state and owner, and its state without braces.
 func parted(text string) (body, state string) {
-	var members map[string]any
-	if json.Unmarshal([]byte(text), &members) != nil {
+	body, marks := plain([]byte(text), "owner")
+	if body == "" {
 		return "", ""
 	}
-	delete(members, "owner")
-	marks := map[string]any{}
-	for _, name := range docs.ReplicationMembers {
-		if v, has := members[name]; has {
-			marks[name] = v
-			delete(members, name)
-		}
-	}
-	b, _ := json.Marshal(members)
 	s, _ := json.Marshal(marks)
-	return string(b), string(s[1 : len(s)-1])
+	return body, string(s[1 : len(s)-1])
 }
 
+// joined is the document that parted takes apart.
 func joined(body, state string) string {
 	if state == "" {
 		return body

@@ -22,7 +22,7 @@ import (
 // TestAnyOrder has users write, with and without states, delete and write again, while jobs end and operators have them
 // run again. Each operation takes effect at one time, and its answer comes at another one, or does not. Workers are
 // killed, feeds bring rows again, nodes lag behind, databases are made anew. Nothing is written over what a user wrote,
-// no job of it runs twice, and in the end its state is that of its job.
+// no document has its job run twice, and in the end each document has the state of its job.
 func TestAnyOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		draw := func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "") }

@@ -20,7 +20,7 @@ func TestLeaseCountsFromRequest(t *testing.T) {
 	}
 }
 
-// TestRetreatForgetsBehind: how many changes follow on those that are read anew is not known.
+// TestRetreatForgetsBehind: a run that reads changes anew does not know how many more there are behind them.
 func TestRetreatForgetsBehind(t *testing.T) {
 	r := &run{w: New(Config{Worker: "w"})}
 	r.in = inward{run: r, behind: 7, end: true, rows: []peer.Change{{ID: "d", Revs: []string{"2-b"}}}}

@@ -29,11 +29,14 @@ type users struct {
 	old bool
 }
 
-// plain is a document without the marks of a replicator.
-func plain(body []byte) (string, map[string]any) {
+// plain is a document without the marks of a replicator, and without other members; and the marks.
+func plain(body []byte, without ...string) (string, map[string]any) {
 	var members map[string]any
 	if json.Unmarshal(body, &members) != nil {
 		return "", nil
+	}
+	for _, name := range without {
+		delete(members, name)
 	}
 	state := map[string]any{}
 	for _, name := range docs.ReplicationMembers {

@@ -19,6 +19,7 @@ import (
 	"couchrelay/sim/fakefdb"
 )
 
+// fataler is what tests, benchmarks and rapid have in common.
 type fataler interface {
 	Helper()
 	Fatalf(string, ...any)
@@ -254,7 +255,8 @@ func (k *worker) fire() (fired bool) {
 	return fired
 }
 
-// wake wakes the worker, and reports whether it acts: if its deadline is over, and only then, as nobody else wakes it.
+// wake wakes the worker, and reports whether the worker acts. It must act only after its deadline: nothing else would
+// wake it.
 func (k *worker) wake() bool {
 	late := k.m.Deadline() <= k.w.now
 	acts := k.tell(follow.Wake{}) > 0
@@ -298,7 +300,7 @@ func (w *world) settle(d time.Duration) {
 	}
 }
 
-// leap has the time pass in which workers do nothing that nobody wakes: up to the last tick before a deadline.
+// leap passes over the time in which all workers sleep: up to the last tick before a deadline, or to the end.
 func (w *world) leap(end instant.Time) {
 	for _, k := range w.workers {
 		end = min(end, k.m.Deadline()-1)
