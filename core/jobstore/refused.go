@@ -69,10 +69,10 @@ func (w *Work) List() checkpoint.List {
 	return list
 }
 
-// ListSaved is of which states of the list the databases must have a checkpoint, by peer.Side: of those that the job's
-// runs have told of. What has left the list must be on the target, so that has to tell a state since then, even if the
-// run was killed before it could write one: else a backup with the last checkpoint would be taken for the present
-// target.
+// ListSaved returns, by peer.Side, the state of the list that the newest checkpoint in each database tells, at least:
+// the one that the job's runs have told of. The target has what has left the list, so its checkpoint is to tell a state
+// since then, though the run may have been killed before it wrote one: without that, a backup which has the last
+// checkpoint, and lacks the document, would pass for the present target.
 func (r *Record) ListSaved() [2]int64 {
 	saved := r.Stats.ListSaved
 	if r.Refused != nil {

@@ -99,9 +99,9 @@ func (k *committer) wanted() bool {
 	return k.plan.UseCheckpoints && (k.moved || wrong)
 }
 
-// due returns when the next checkpoint is to be written: at once if the run is about to end, or the last one relies
-// on a list without need, since a run that finds it and no list begins anew, as one does that finds none which tells
-// what has left the list; and seldom while only the feed's position moves, as it does behind a filter that lets nothing
+// due returns when the next checkpoint is to be written. At once if the run is about to end, if the last one relies on
+// a list without need, or if it does not tell what has left the list: a run that finds one of the latter two, and this
+// run killed, begins anew. Seldom while only the feed's position moves, as it does behind a filter that lets nothing
 // through.
 func (k *committer) due() instant.Time {
 	switch {

@@ -178,3 +178,22 @@ func TestLateLogOfOldRun(t *testing.T) {
 		t.Errorf("the next run begins at %s", from)
 	}
 }
+
+// TestOlderStateIsFound: a run that finds another one's log writes its own checkpoint if that log knows an earlier
+// state of the list than the last one that was saved.
+func TestOlderStateIsFound(t *testing.T) {
+	for state, moved := range map[int64]bool{1: true, 2: false, 3: false} {
+		r := New(Plan{List: checkpoint.List{Job: "j"}})
+		r.info.ListSaved[peer.Target], r.commits.committed = 2, "5"
+		before := checkpoint.Entry{SessionID: "a", RecordedSeq: "5"}
+		older := checkpoint.Log{SessionID: "a", SourceLastSeq: "5", History: []checkpoint.Entry{before}}
+		r.sides[peer.Target].log = older
+		of := checkpoint.Entry{SessionID: "b", RecordedSeq: "5", State: checkpoint.List{Job: "j", Changes: state}}
+		log := checkpoint.Log{SessionID: "b", SourceLastSeq: "5", History: []checkpoint.Entry{of, before}}
+		found := peer.Local{Found: true, Rev: "0-2", Body: log.Encode(false)}
+		r.watch.sawLog(peer.GetLocal{Side: peer.Target}, peer.Reply{Result: found}, func() {})
+		if r.commits.moved != moved || r.sides[peer.Target].logRev != "0-2" {
+			t.Errorf("state %d: something is to be written: %t; %+v", state, r.commits.moved, r.sides[peer.Target])
+		}
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"couchrelay/core/checkpoint"
 	"couchrelay/core/peer"
 	"couchrelay/core/spec"
 )
@@ -177,7 +176,8 @@ func TestUnreadLeavesHavePlace(t *testing.T) {
 		w.unreadable(peer.Failure{Side: peer.Target, Kind: peer.Status, Status: 400, Error: "bad_request"}, "doc2")
 		w.plan.MaxListed, w.plan.UseBulkGet = room, false
 		w.begin()
-		if end := w.runToEnd(first); (end.Cause == Completed) != (room == 3) || end.Cause == Completed && len(w.list) != 3 {
+		end := w.runToEnd(first)
+		if fits := room == 3; (end.Cause == Completed) != fits || fits && len(w.list) != 3 {
 			t.Errorf("room for %d: %s, listed %v", room, end, w.list)
 		}
 	}
@@ -217,68 +217,6 @@ func TestLastPlace(t *testing.T) {
 		if f.list(&batch{}, Finding{Refusal: peer.Refusal{ID: "d", Rev: "1-a"}}); f.taken != 5 {
 			t.Errorf("of %d listed documents the last found room when the target had taken %d", f.listed, f.taken)
 		}
-	}
-}
-
-// TestPassAfterPause: what is refused once more needs no pass before its longer pause is over.
-func TestPassAfterPause(t *testing.T) {
-	r := New(Plan{Options: Options{OnRefusal: spec.RetryRefused}})
-	f := &r.refused
-	f.begin()
-	f.tried = map[peerRev]int{{"d", "1-a"}: 3}
-	f.list(&batch{retries: true}, Finding{Refusal: peer.Refusal{ID: "d", Rev: "1-a"}})
-	if want := r.now.Add(refusedPause(4)); f.next != want {
-		t.Errorf("the next pass begins at %s, not %s", f.next, want)
-	}
-}
-
-// TestStaysUnfinished: after a pass without attempts checkpoints go on relying on the list for what failed, and under
-// skip not for what the target refused.
-func TestStaysUnfinished(t *testing.T) {
-	for _, policy := range []spec.OnRefusal{spec.SkipRefused, spec.RetryRefused} {
-		for _, refused := range []bool{false, true} {
-			r := New(Plan{Options: Options{BatchSize: 10, OnRefusal: policy}})
-			f := &r.refused
-			f.begin()
-			f.passBy(0)
-			f.passWhenDue()
-			f.onPage(RefusedPage{Docs: []Listed{{ID: "d", Rev: "1-a", Attempts: 1, Failed: true, Refused: refused}}})
-			f.compared([]peer.DocMissing{{ID: "d", Missing: []string{"1-a"}}})
-			if want := !refused || policy == spec.RetryRefused; f.passing || f.unfinished != want {
-				t.Errorf("%s, refused %t: unfinished %t", policy, refused, f.unfinished)
-			}
-		}
-	}
-}
-
-// TestOlderStateIsFound: a run that finds another one's log writes its own checkpoint if that log knows an earlier
-// state of the list than the last one that was saved.
-func TestOlderStateIsFound(t *testing.T) {
-	for state, moved := range map[int64]bool{1: true, 2: false, 3: false} {
-		r := New(Plan{List: checkpoint.List{Job: "j"}})
-		r.info.ListSaved[peer.Target], r.commits.committed = 2, "5"
-		before := checkpoint.Entry{SessionID: "a", RecordedSeq: "5"}
-		older := checkpoint.Log{SessionID: "a", SourceLastSeq: "5", History: []checkpoint.Entry{before}}
-		r.sides[peer.Target].log = older
-		of := checkpoint.Entry{SessionID: "b", RecordedSeq: "5", State: checkpoint.List{Job: "j", Changes: state}}
-		log := checkpoint.Log{SessionID: "b", SourceLastSeq: "5", History: []checkpoint.Entry{of, before}}
-		found := peer.Local{Found: true, Rev: "0-2", Body: log.Encode(false)}
-		r.watch.sawLog(peer.GetLocal{Side: peer.Target}, peer.Reply{Result: found}, func() {})
-		if r.commits.moved != moved || r.sides[peer.Target].logRev != "0-2" {
-			t.Errorf("state %d: something is to be written: %t; %+v", state, r.commits.moved, r.sides[peer.Target])
-		}
-	}
-}
-
-// TestResetKeepsState: a source that keeps its log as a run starts over is known to have the state of the list that it
-// tells.
-func TestResetKeepsState(t *testing.T) {
-	r := New(Plan{List: checkpoint.List{Job: "j"}})
-	of := checkpoint.Entry{SessionID: "a", RecordedSeq: "5", State: checkpoint.List{Job: "j", Changes: 7}}
-	r.sides[peer.Source].log = checkpoint.Log{SessionID: "a", SourceLastSeq: "5", History: []checkpoint.Entry{of}}
-	r.opener.declined[peer.Source] = &peer.Failure{}
-	if r.opener.restart(); r.info.ListSaved != [2]int64{peer.Source: 7} {
-		t.Errorf("states %v of the list are saved", r.info.ListSaved)
 	}
 }
 

@@ -152,8 +152,8 @@ func (f *refusals) compared(missing []peer.DocMissing) {
 	f.makeDurable()
 }
 
-// tries reports whether a listed revision is copied again in this pass. A pass takes along those that are due
-// soon, so that there are few passes; it leaves the others for a later one.
+// tries reports whether the pass copies a listed revision again. It takes along the revisions that are due soon, so
+// that there are few passes, and leaves the others for a later one.
 func (f *refusals) tries(d Listed) bool {
 	switch pause := refusedPause(d.Attempts); {
 	case d.Asked, f.plan.OnRefusal == spec.FailRefused: // under fail what another policy had listed must not stay so
@@ -213,7 +213,7 @@ func (f *refusals) nextPage() {
 	f.emit(ReadRefused{ID: d.ID, Rev: d.Rev, Limit: f.pageSize()})
 }
 
-// pageSize is what is compared with the target at once.
+// pageSize is how many listed revisions are read, and compared with the target, at once.
 func (f *refusals) pageSize() int { return min(f.plan.BatchSize, listedAtOnce) }
 
 // endPass plans the next pass, a little later than it need be, so that those of many runs do not meet.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"couchrelay/core/peer"
+	"couchrelay/core/spec"
 )
 
 // TestPassesInVain: a document of the list that is written all the time, and of which a revision stays on the list, has
@@ -107,5 +108,36 @@ func TestDemandIsKnown(t *testing.T) {
 	}
 	if len(w.list) != 2 || !w.dbs[peer.Target].has("doc0", "1-a") {
 		t.Errorf("listed are %v", w.list)
+	}
+}
+
+// TestPassAfterPause: a document that is refused once more has its next pass after its longer pause.
+func TestPassAfterPause(t *testing.T) {
+	r := New(Plan{Options: Options{OnRefusal: spec.RetryRefused}})
+	f := &r.refused
+	f.begin()
+	f.tried = map[peerRev]int{{"d", "1-a"}: 3}
+	f.list(&batch{retries: true}, Finding{Refusal: peer.Refusal{ID: "d", Rev: "1-a"}})
+	if want := r.now.Add(refusedPause(4)); f.next != want {
+		t.Errorf("the next pass begins at %s, not %s", f.next, want)
+	}
+}
+
+// TestStaysUnfinished: after a pass without attempts checkpoints go on relying on the list for what failed, and under
+// skip not for what the target refused.
+func TestStaysUnfinished(t *testing.T) {
+	for _, policy := range []spec.OnRefusal{spec.SkipRefused, spec.RetryRefused} {
+		for _, refused := range []bool{false, true} {
+			r := New(Plan{Options: Options{BatchSize: 10, OnRefusal: policy}})
+			f := &r.refused
+			f.begin()
+			f.passBy(0)
+			f.passWhenDue()
+			f.onPage(RefusedPage{Docs: []Listed{{ID: "d", Rev: "1-a", Attempts: 1, Failed: true, Refused: refused}}})
+			f.compared([]peer.DocMissing{{ID: "d", Missing: []string{"1-a"}}})
+			if want := !refused || policy == spec.RetryRefused; f.passing || f.unfinished != want {
+				t.Errorf("%s, refused %t: unfinished %t", policy, refused, f.unfinished)
+			}
+		}
 	}
 }

@@ -108,7 +108,7 @@ type standing struct {
 	// last checkpoint did.
 	keeps, unfinished bool
 	version           checkpoint.List // of the list in the store
-	left              checkpoint.List // it when this run took something off it last; zero before
+	left              checkpoint.List // the version when this run took something off the list last; zero before
 	used              bool            // the list has, or had, a revision, as far as the run knows
 	gone              instant.Time    // when the run learned first that the source lacks what stays listed; 0 before
 	// demand is that of the last RefusedPage. The run begins no batch until it is informed, that is, until it knows

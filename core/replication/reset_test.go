@@ -7,6 +7,7 @@ import (
 
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/peer"
+	"couchrelay/core/spec"
 )
 
 // resetting runs a replication once, and then again with the order to start over.
@@ -300,5 +301,39 @@ func TestResetOfBackup(t *testing.T) {
 				t.Errorf("the %s is put back, and %s does not come", side, w.uncovered(w.dbs[peer.Source].seq))
 			}
 		}
+	}
+}
+
+// TestResetKeepsState: a source that keeps its log as a run starts over is known to have the state of the list that it
+// tells.
+func TestResetKeepsState(t *testing.T) {
+	r := New(Plan{List: checkpoint.List{Job: "j"}})
+	of := checkpoint.Entry{SessionID: "a", RecordedSeq: "5", State: checkpoint.List{Job: "j", Changes: 7}}
+	r.sides[peer.Source].log = checkpoint.Log{SessionID: "a", SourceLastSeq: "5", History: []checkpoint.Entry{of}}
+	r.opener.declined[peer.Source] = &peer.Failure{}
+	if r.opener.restart(); r.info.ListSaved != [2]int64{peer.Source: 7} {
+		t.Errorf("states %v of the list are saved", r.info.ListSaved)
+	}
+}
+
+// TestResetAfterLeft: a job whose list something has left is reset. The next run goes on from the new checkpoints: that
+// they tell no state of the list, which is empty, does not mean that a database was put back.
+func TestResetAfterLeft(t *testing.T) {
+	s := newShared(t)
+	s.plan.OnRefusal = spec.RetryRefused
+	s.bad["doc7"] = true
+	s.runs("a")
+	delete(s.bad, "doc7")
+	s.runs("a")
+	if s.left == 0 || len(s.list) > 0 {
+		t.Fatalf("%v is listed", s.list)
+	}
+	s.plan.Reset, s.saved = true, [2]int64{}
+	if from := s.runs("a"); from != "0" {
+		t.Errorf("a run that is to start over begins at %s", from)
+	}
+	s.plan.Reset = false
+	if from := s.runs("a"); from != `"40-opaque"` {
+		t.Errorf("the run after that begins at %s", from)
 	}
 }

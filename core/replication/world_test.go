@@ -103,7 +103,9 @@ func newWorld(t *testing.T) *world {
 func (w *world) begin() {
 	w.plan.Seed++
 	w.plan.Listed, w.plan.List.Changes, w.plan.ListSaved = w.others+int64(len(w.list)), w.changes, w.saved
-	w.plan.ListSaved[peer.Target] = max(w.saved[peer.Target], w.left)
+	if w.plan.ListSaved[peer.Target] = max(w.saved[peer.Target], w.left); w.plan.Reset {
+		w.plan.ListSaved = [2]int64{} // as NewPlan has it
+	}
 	w.run, w.end, w.told, w.asks = New(w.plan), nil, nil, nil
 	w.open, w.flying, w.kept, w.before = nil, nil, map[uint64][]peer.DocRev{}, maps.Clone(w.dbs[peer.Source].leafs)
 	w.step(Begin{})
