@@ -42,25 +42,29 @@ func TestBulkyDocument(t *testing.T) {
 		}
 		return d
 	}
-	for name, more := range map[string]func(i int) docs.Document{
-		"long histories": history,
-		"many branches": func(i int) docs.Document {
+	for _, c := range []struct {
+		name  string
+		bytes int // of the owner's comment
+		more  func(i int) docs.Document
+	}{
+		{"long histories", 7_000_000, history},
+		{"many branches", 500_000, func(i int) docs.Document {
 			return docs.Document{Rev: revtree.Rev{Gen: 1, ID: fmt.Sprint(i)}, Body: []byte(joes)}
-		},
-		"large branches": func(i int) docs.Document {
+		}},
+		{"large branches", 7_000_000, func(i int) docs.Document {
 			body := fmt.Sprintf(`{"owner":"joe","comment":"%s"}`, strings.Repeat("x", 7_000_000))
 			return docs.Document{Rev: revtree.Rev{Gen: 1, ID: fmt.Sprint(i)}, Deleted: true, Body: []byte(body)}
-		},
+		}},
 	} {
 		b := newBench(t)
-		mine := strings.Replace(joes, "{", `{"comment":"`+strings.Repeat("x", 7_000_000)+`",`, 1)
+		mine := strings.Replace(joes, "{", `{"comment":"`+strings.Repeat("x", c.bytes)+`",`, 1)
 		if refusal := b.put("r", mine, Writer{Name: "joe"}); refusal != nil {
 			t.Fatal(refusal)
 		}
 		w := b.accept()
-		n, refusal := b.grow("r", more)
+		n, refusal := b.grow("r", c.more)
 		if refusal == nil || refusal.Kind != docs.TooLarge {
-			t.Errorf("%s: after %d branches: %v", name, n, refusal)
+			t.Errorf("%s: after %d branches: %v", c.name, n, refusal)
 		}
 		b.do1(func(tx kv.Tx) error { return b.s.Owned(tx, w.JobID, w.Lock, b.now).Complete(crash, Turn{}) })
 		b.wantState(w.JobID, Completed)

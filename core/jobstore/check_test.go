@@ -39,7 +39,7 @@ func (b *bench) check(atOnce bool, r kv.Reader) (all []check.Finding) {
 		}
 		all, done = append(all, found...), last
 	}
-	if int64(len(all)) != c.Findings+c.Unsure || c.Rows == 0 {
+	if b.rows = int(c.Rows); int64(len(all)) != c.Findings+c.Unsure || b.rows == 0 {
 		b.t.Errorf("the summary is %+v, and there are %d findings", c.Summary, len(all))
 	}
 	return all

@@ -38,7 +38,8 @@ type driven struct {
 	running  map[uint64]jobstore.Work // runs by number
 	stopped  map[uint64]bool          // asked to stop
 	awaits   []Await
-	confirms int // that runs were given
+	looked   uint64 // the commits of the store when the awaits were last looked at
+	confirms int    // that runs were given
 	notes    []string
 	exited   bool
 	paused   bool          // the process stands still
@@ -91,7 +92,7 @@ func (d *driven) step(ev Event) {
 			}
 			d.step(d.perform(e))
 		case Await:
-			d.awaits = append(d.awaits, e)
+			d.awaits, d.looked = append(d.awaits, e), 0
 		case StartRun:
 			d.running[e.Run] = e.Work
 		case StopRun:
@@ -186,9 +187,14 @@ func (d *driven) wakeEarly(next instant.Time) {
 	}
 }
 
+// deliver notifies the node of the counters that have changed. Nothing has if nothing was committed.
 func (d *driven) deliver() {
+	commits := d.w.db.Stats().Commits
+	if commits == d.looked {
+		return
+	}
 	awaits := d.awaits
-	d.awaits = nil
+	d.awaits, d.looked = nil, commits
 	for _, a := range awaits {
 		fired := false
 		d.w.do(func(tx kv.Tx) error {
