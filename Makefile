@@ -31,13 +31,14 @@ SPARE := GOGC=400 GOMEMLIMIT=3GiB
 # mostly wait, so more of them run at once than there are cores.
 test-go:
 	$(SPARE) $(GO) test ./core/... ./fuzz/... ./sim/conformance/...
-	$(GO) test -race -timeout 20m -parallel 4 $$($(GO) list ./cmd/... ./adapters/... ./sim/fakefdb/... | grep -v /integration) # the longest first
+	$(SPARE) $(GO) test -race -timeout 20m -parallel 4 $$($(GO) list ./cmd/... ./adapters/... ./sim/fakefdb/... | grep -v /integration) # the longest first
 
-# The FoundationDB adapter with the real Go bindings over a test double of the C client: its header, and an
-# archive without contents where the linker looks for the library.
+# The FoundationDB adapter with the real Go bindings over a test double of the C client: its header, and an archive
+# without contents where the linker looks for the library. Variables of cgo would have all packages that use it, and
+# all that import these, compiled again.
 FDBC := $(CURDIR)/adapters/fdb/fdbctest
 FDBC_LIB := $(CURDIR)/bin/fdbctest
-FDBC_ENV := CGO_CFLAGS="-g -O2 -I$(FDBC)/include" CGO_LDFLAGS="-L$(FDBC_LIB)"
+FDBC_ENV := C_INCLUDE_PATH=$(FDBC)/include LIBRARY_PATH=$(FDBC_LIB)
 
 test-fdb: $(FDBC_LIB)/libfdb_c.a ## the FoundationDB adapter over a test double; also on a real cluster when FDB_CLUSTER_FILE names one
 	$(FDBC_ENV) $(GO) test -race -tags fdb,fdbctest ./adapters/fdb/...
@@ -91,16 +92,16 @@ dist: ## what is published: archives for Linux and macOS, Debian and RPM package
 test-dist: ## install the Debian package on a copy of this system that is thrown away; needs root, or is skipped
 	$(GO) test -count=1 -v ./packaging
 
-# All sets of build tags but the empty one; internal/lint knows when one is missing here.
-TAGS := fdb fdbctest fdb,fdbctest
+# The sets of build tags that each select other files; internal/lint knows when one is missing here.
+TAGS := fdb fdb,fdbctest
 TAGGED = $(sort $(addprefix ./,$(dir $(shell git grep -l '^//go:build.*fdb' -- '*.go')))) # all others are as without tags
 
 lint: $(FDBC_LIB)/libfdb_c.a ## formatting, vet and staticcheck with every set of build tags, and the rules of internal/lint
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./... && cd $(PEER)/kivik && $(GO) vet ./... && cd ../prometheus && $(GO) vet ./...
-	$(GO) tool staticcheck ./...
+	$(SPARE) $(GO) tool staticcheck ./...
 	@for tags in $(TAGS); do echo "vet and staticcheck with -tags $$tags" && \
-		$(FDBC_ENV) $(GO) vet -tags $$tags $(TAGGED) && $(FDBC_ENV) $(GO) tool staticcheck -tags $$tags $(TAGGED) || exit 1; done
+		$(FDBC_ENV) $(GO) vet -tags $$tags $(TAGGED) && $(SPARE) $(FDBC_ENV) $(GO) tool staticcheck -tags $$tags $(TAGGED) || exit 1; done
 	$(GO) test -count=1 ./internal/lint
 
 fmt: ## format all code

@@ -1,4 +1,4 @@
-//go:build fdbctest
+//go:build fdb && fdbctest
 
 package fdbctest
 
