@@ -8,8 +8,9 @@ import (
 
 // Compare finds where a replication resumes: the newest checkpoint that both logs have, and that counts, as counts says
 // of the list that it relies on. Without such a one it returns the beginning. Another counts, too, if the target has a
-// later one that does and covers as much; start then has the list of that. The history begins at the newest that both
-// have, whatever it relies on: the job with that list is to find it again.
+// later one that relies on no list and covers as much; start then relies on none. One with a list is not enough: there
+// newer revisions may have replaced others, which a source that was put back has again. The history begins at the
+// newest that both have, whatever it relies on: the job with that list is to find it again.
 //
 // The walk is CouchDB's ("Compare Replication Logs" in its replication protocol): both histories newest
 // first, in lockstep, until an entry of one occurs in the other. CouchDB takes an equal session id as proof
@@ -43,13 +44,14 @@ func Compare(source, target Log, counts func(List) bool) (start Entry, history [
 	return Entry{RecordedSeq: peer.Zero}, history
 }
 
-// covered returns the list of a checkpoint of the target that counts and covers what e does, and whether there is one.
+// covered reports whether a checkpoint of the target counts that is e, or stands for it, and returns its list.
 func covered(e Entry, target []Entry, counts func(List) bool) (list List, is bool) {
 	for _, o := range target {
-		if counts(o.List) && covers(o, e) {
+		same := o.SessionID == e.SessionID && o.RecordedSeq == e.RecordedSeq
+		if counts(o.List) && (same || o.List == (List{}) && covers(o, e)) {
 			return o.List, true
 		}
-		if o.SessionID == e.SessionID && o.RecordedSeq == e.RecordedSeq {
+		if same {
 			break
 		}
 	}

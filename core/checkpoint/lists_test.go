@@ -27,14 +27,20 @@ func TestCompareLists(t *testing.T) {
 		t.Errorf("without any it begins at %s, with %v", start.RecordedSeq, history)
 	}
 	covers := logOf("x@9", "d@9", "c@7", "b@5", "a@3")
-	covers.History[0].List.Job = "other"
-	start, history := Compare(log, covers, func(l List) bool { return l.Job == "other" })
-	if start.RecordedSeq != "9" || start.List.Job != "other" || len(history) != 4 {
-		t.Errorf("behind one of its own it begins at %+v, with %v", start, history)
+	copy(covers.History[1:], log.History[:3])
+	unlisted := func(l List) bool { return l == List{} }
+	start, history := Compare(log, covers, unlisted)
+	if start.RecordedSeq != "9" || start.List != (List{}) || len(history) != 4 {
+		t.Errorf("behind one that relies on nothing it begins at %+v, with %v", start, history)
 	}
 	covers.SourceLastSeq, covers.History[0].RecordedSeq = "6", "6"
-	if start, _ = Compare(log, covers, func(l List) bool { return l.Job == "other" }); start.RecordedSeq != "5" {
-		t.Errorf("behind one of its own that covers less it begins at %+v", start)
+	if start, _ = Compare(log, covers, unlisted); start.RecordedSeq != "5" {
+		t.Errorf("behind one that covers less it begins at %+v", start)
+	}
+	covers = logOf("x@9", "d@9", "c@7", "b@5", "a@3")
+	covers.History[0].List.Job = "other"
+	if start, _ = Compare(log, covers, func(l List) bool { return l.Job == "other" }); start.RecordedSeq != "0" {
+		t.Errorf("behind one of its own list it begins at %+v", start)
 	}
 	other := logOf("x@8", "c@7", "d@9")
 	other.History[1].List.Job, other.History[2].List.Job = "j", "k"

@@ -37,7 +37,8 @@ type RefusedDocs struct {
 	// Changes is how often the list has changed, counted from when the job was made: no list is taken for a later state
 	// of one that a job of this name had before, or has in a backup. Checkpoints tell that, too.
 	Changes int64 `json:"changes,omitempty"`
-	// Left is what Changes was when something left the list last; 0 before. See Record.ListSaved.
+	// Left is what Changes was when something left the list last, or, before, when the list began: one that the job had
+	// earlier is gone, with all that it had. See Record.ListSaved.
 	Left int64 `json:"left,omitempty"`
 	// Of is the base id of the replication whose checkpoints cover the revisions.
 	Of string `json:"of,omitempty"`
@@ -70,13 +71,14 @@ func (w *Work) List() checkpoint.List {
 }
 
 // ListSaved returns, by peer.Side, the state of the list that the newest checkpoint in each database tells, at least:
-// the one that the job's runs have told of. The target has what has left the list, so its checkpoint is to tell a state
-// since then, though the run may have been killed before it wrote one: without that, a backup which has the last
-// checkpoint, and lacks the document, would pass for the present target.
+// the one that the job's runs have told of. If something has left the list since, both checkpoints are to tell that,
+// though the run may have been killed before it wrote them, or told of them. Without that a backup which has the last
+// checkpoint would pass for the present database: a target that lacks the document, or a source that has the revision
+// again which a newer one has replaced in the list.
 func (r *Record) ListSaved() [2]int64 {
 	saved := r.Stats.ListSaved
-	if r.Refused != nil {
-		saved[peer.Target] = max(saved[peer.Target], r.Refused.Left)
+	if r.Refused != nil && r.Refused.Left > saved[peer.Target] {
+		saved = [2]int64{r.Refused.Left, r.Refused.Left}
 	}
 	return saved
 }
@@ -142,12 +144,13 @@ func (h Owned) StoreRefused(by string, findings []replication.Finding) error {
 			// Reached: a change of the list had happened unheard
 			return h.held()
 		}
+		begins := rec.Refused == nil || rec.Refused.By == ""
 		if err := h.list(rec, findings); err != nil {
 			return err
 		}
 		rec.Refused.By, rec.LastUpdated = by, h.now
 		rec.Refused.Changes++
-		if slices.ContainsFunc(findings, func(f replication.Finding) bool { return f.Over }) {
+		if begins || slices.ContainsFunc(findings, func(f replication.Finding) bool { return f.Over }) {
 			rec.Refused.Left = rec.Refused.Changes
 		}
 		return h.s.Jobs.Update(h.tx, h.jobID, h.lock, rec.encode())

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"couchrelay/core/kv"
-	"couchrelay/core/peer"
 	"couchrelay/core/replication"
 )
 
@@ -51,8 +50,8 @@ func TestSavedStays(t *testing.T) {
 	}
 }
 
-// TestSavedOfLeft: with what leaves the list the target is to tell that, whatever the run has told of checkpoints. The
-// source need not.
+// TestSavedOfLeft: when the list begins, and with what leaves it, both databases are to tell that, unless a run has
+// told of a later checkpoint. The source may have refused that.
 func TestSavedOfLeft(t *testing.T) {
 	b := newBench(t)
 	b.put("r", `{"source":"http://s/a","target":"http://t/a"}`, admin)
@@ -61,17 +60,37 @@ func TestSavedOfLeft(t *testing.T) {
 	for i, step := range []struct {
 		over bool
 		want int64
-	}{{false, 0}, {true, began + 2}, {false, began + 2}, {true, began + 4}} {
+	}{{false, began + 1}, {true, began + 2}, {false, began + 2}, {true, began + 4}} {
 		b.list(w, i, refusalOf("a", step.over))
 		b.end(w, func(h Owned) error { return h.Progress(Stats{}) })
 		rec := b.record(w.JobID)
-		if got := rec.ListSaved(); got != [2]int64{peer.Target: step.want} {
-			t.Errorf("step %d: %v, want %d of the target", i, got, step.want)
+		if got := rec.ListSaved(); got != [2]int64{step.want, step.want} {
+			t.Errorf("step %d: %v, want %d", i, got, step.want)
 		}
 	}
 	rec := b.record(w.JobID)
 	if rec.Stats.ListSaved = [2]int64{3, began + 9}; rec.ListSaved() != rec.Stats.ListSaved {
 		t.Errorf("a checkpoint of later does not count: %v", rec.ListSaved())
+	}
+}
+
+// TestSavedOfForgottenList: a list of another replication is forgotten. Once the job lists something again, checkpoints
+// that rely on the list of before are known by their state.
+func TestSavedOfForgottenList(t *testing.T) {
+	b := newBench(t)
+	b.put("r", `{"source":"http://s/a","target":"http://t/a"}`, admin)
+	w := b.accept()
+	began := int64(b.record(w.JobID).Created)
+	b.list(w, 1, refusalOf("a", false))
+	b.do1(func(tx kv.Tx) error { return b.s.Owned(tx, w.JobID, w.Lock, b.now).Claim("two", "two") })
+	for i, want := range []int64{0, began + 2, began + 2} {
+		if i > 0 {
+			b.list(w, 1+i, refusalOf("a", false))
+		}
+		rec := b.record(w.JobID)
+		if got := rec.ListSaved(); got != [2]int64{want, want} {
+			t.Errorf("after %d changes: %v, want %d", i, got, want)
+		}
 	}
 }
 

@@ -113,7 +113,8 @@ func TestWhatRunsWrite(t *testing.T) {
 		"progress":    {func(h Owned, _ Turn) error { return h.Progress(stats) }, []string{now, "stats: 13 read"}},
 		"refused": {
 			func(h Owned, _ Turn) error { return h.StoreRefused("by", []replication.Finding{finding}) },
-			[]string{now, `refused: {"listed":1,"by":"by","changes":1700000000000001,"of":"base1"}`},
+			[]string{now, `refused: {"listed":1,"by":"by","changes":1700000000000001,"left":1700000000000001,` +
+				`"of":"base1"}`},
 		},
 		"complete": {func(h Owned, u Turn) error { return h.Complete(replication.End{Info: info}, u) }, []string{
 			`doc._replication_state: "completed"`, `doc._replication_state_time: "2023-11-14T23:13:21Z"`,

@@ -20,6 +20,7 @@ type oddities struct {
 // happensToo is an event that is not in all orders: use_checkpoints is edited, answers are lost from now on or not any
 // more, or a run goes on that has lost its lease.
 func (o *order) happensToo() {
+	o.why = "what any_more_test.go has"
 	switch o.IntN(3) {
 	case 0:
 		o.plan.UseCheckpoints = !o.plan.UseCheckpoints
@@ -41,6 +42,7 @@ func (o *order) happensToo() {
 func (w *world) saves(info Info) {
 	if !w.undead {
 		w.saved = info.ListSaved
+		w.plan.Reset = w.plan.Reset && !info.Reset
 	}
 }
 

@@ -100,9 +100,9 @@ func (k *committer) wanted() bool {
 }
 
 // due returns when the next checkpoint is to be written. At once if the run is about to end, if the last one relies on
-// a list without need, or if it does not tell what has left the list: a run that finds one of the latter two, and this
-// run killed, begins anew. Seldom while only the feed's position moves, as it does behind a filter that lets nothing
-// through.
+// a list without need, or if it does not tell what has left the list, and the pass is over: a run that finds one of the
+// latter two, and this run killed, begins anew. Seldom while only the feed's position moves, as it does behind a filter
+// that lets nothing through.
 func (k *committer) due() instant.Time {
 	switch {
 	case k.busy() || k.watch.looking || !k.wanted():
@@ -111,7 +111,10 @@ func (k *committer) due() instant.Time {
 		return k.now
 	case k.relies != (checkpoint.List{}) && !k.refused.unfinished:
 		return k.now
-	case k.sides[peer.Target].log.Lacks(k.refused.left) && !k.refused.passing:
+	case k.sides[peer.Target].log.Lacks(k.refused.left):
+		if k.refused.passing {
+			return k.next
+		}
 		return k.now
 	case k.rows == 0:
 		return k.next.Add((idleFactor - 1) * k.plan.CheckpointInterval)

@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -195,5 +196,79 @@ func TestOlderStateIsFound(t *testing.T) {
 		if r.commits.moved != moved || r.sides[peer.Target].logRev != "0-2" {
 			t.Errorf("state %d: something is to be written: %t; %+v", state, r.commits.moved, r.sides[peer.Target])
 		}
+	}
+}
+
+// TestListBeginsWithoutCheckpoints: a job is made anew, and lists something while it uses no checkpoints. The list is
+// not the one that the checkpoints in the databases rely on, so the job does not begin at them as it uses them again.
+func TestListBeginsWithoutCheckpoints(t *testing.T) {
+	s := newShared(t)
+	s.bad["doc37"] = true
+	s.runs("a")
+	clear(s.list)
+	s.changes, s.left, s.saved, s.begins = s.changes+10, 0, [2]int64{}, true
+	s.bad["doc3"] = true
+	s.plan.UseCheckpoints, s.plan.BatchSize = false, 4
+	for s.begin(); len(s.list) == 0; {
+		s.proceed(first)
+	}
+	clear(s.bad)
+	s.plan.UseCheckpoints = true
+	if from := s.runs("a"); !s.dbs[peer.Target].has("doc37", "1-a") {
+		t.Errorf("a run begins at %s, and doc37 is neither on the target nor in the list", from)
+	}
+}
+
+// TestStoppedAsLeftOutComes: a run is stopped while the store is told that something has left the list. It waits for
+// that, and its last checkpoint tells it. The next run need not copy all anew.
+func TestStoppedAsLeftOutComes(t *testing.T) {
+	s := newShared(t)
+	s.bad["doc7"], s.bad["doc9"] = true, true
+	s.runs("a")
+	delete(s.bad, "doc7")
+	s.plan.Continuous = true
+	for s.begin(); !s.run.refused.holds(filed.leaves); {
+		s.proceed(first)
+	}
+	s.step(Stop{})
+	for len(s.flying) > 0 {
+		s.deaf = true
+		s.proceed(first)
+	}
+	s.deaf = false
+	for s.end == nil {
+		s.proceed(first)
+	}
+	for _, told := range s.asks { // the store does it all the same
+		s.stores(told.(Refused))
+	}
+	if from := s.runs("a"); from != `"40-opaque"` || s.lists("doc7", "1-a") {
+		t.Errorf("the next run begins at %s, and lists %v", from, s.list)
+	}
+}
+
+// TestKilledInLongPass: a pass takes long. What has left the list is told an interval later: so a run that is killed
+// after that goes on from there.
+func TestKilledInLongPass(t *testing.T) {
+	s := newShared(t)
+	for n := range 9 {
+		s.bad[fmt.Sprint("doc", n)] = true
+	}
+	s.runs("a")
+	delete(s.bad, "doc0")
+	s.plan.Continuous, s.plan.BatchSize, s.demand = true, 1, 5
+	s.begin()
+	for s.lists("doc0", "1-a") {
+		s.proceed(first)
+	}
+	for began := s.now; s.now.Sub(began) < 4*s.plan.CheckpointInterval; s.now = s.now.Add(time.Second) {
+		s.proceed(first)
+	}
+	if !s.run.refused.passing {
+		t.Fatal("the pass is over")
+	}
+	s.demand = 0
+	if from := s.runs("a"); from != `"40-opaque"` {
+		t.Errorf("the next run begins at %s", from)
 	}
 }

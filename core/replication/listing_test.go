@@ -23,7 +23,8 @@ type listing struct {
 	deaf   bool // the store answers nothing
 	// changes is how often the list has changed.
 	changes int64
-	left    int64    // changes when something left it last
+	begins  bool     // no change has come since the job was made, or became another replication
+	left    int64    // changes when something left it last, or, before, when it began
 	saved   [2]int64 // what the last run told; see Info.ListSaved
 	// others counts rows of the list that no run is shown.
 	others int64
@@ -42,10 +43,7 @@ func (w *world) answerAsk() {
 	w.asks = w.asks[1:]
 	switch e := e.(type) {
 	case Refused:
-		w.changes++
-		for _, f := range e.Findings {
-			w.keep(f)
-		}
+		w.stores(e)
 		w.step(Stored{})
 	case ReadRefused:
 		page := RefusedPage{Demand: w.demand}
@@ -64,6 +62,18 @@ func (w *world) answerAsk() {
 			page.Docs = append(page.Docs, listed)
 		}
 		w.step(page)
+	}
+}
+
+// stores changes the list, as the run has told.
+func (w *world) stores(e Refused) {
+	w.changes++
+	if w.begins {
+		w.left = w.changes
+	}
+	w.begins = false
+	for _, f := range e.Findings {
+		w.keep(f)
 	}
 }
 

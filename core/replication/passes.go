@@ -47,7 +47,7 @@ func (f *refusals) passWhenDue() {
 		f.failing, f.keeps = f.files(), false
 		f.insists = f.ending() && !f.last
 		f.last = f.last || f.insists
-		f.exact, f.found = !f.holds(func(w filed) bool { return w.Over }), map[uint64]bool{}
+		f.exact, f.found = !f.holds(filed.leaves), map[uint64]bool{}
 		f.emit(ReadRefused{Limit: f.pageSize()})
 	case f.batch != nil:
 		if f.work.pump(f.batch); f.batch.stage == done {

@@ -40,9 +40,9 @@ type Plan struct {
 	MaxListed int64 `eventlog:"omitzero"`
 	// List is by what checkpoints know that list.
 	List checkpoint.List
-	// ListSaved is what the job's last run told (see Info), or, of the target, the state of the list when something
-	// left it last, if that is later. A database whose newest checkpoint of the job tells an earlier state was put back
-	// to a backup, or its run was killed before it could tell.
+	// ListSaved is what the job's last run told (see Info), or the state of the list when something left it last, or it
+	// began, if that is later. A database whose newest checkpoint of the job tells an earlier state was put back to a
+	// backup, or its run was killed before it could tell.
 	ListSaved [2]int64
 	// Crashes is how many runs of the job crashed in a row before this one, or without getting further (see lenient).
 	Crashes int

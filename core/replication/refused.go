@@ -125,6 +125,9 @@ func (s *standing) state() checkpoint.List {
 	return s.version
 }
 
+// leaves reports whether a finding takes something off the list.
+func (w filed) leaves() bool { return w.Over }
+
 // peerRev names a revision of a document.
 type peerRev struct{ id, rev string }
 
@@ -272,10 +275,10 @@ func (f *refusals) onStored() {
 	f.storing = nil
 }
 
-// stop gives up what is under way. What was refused and is not stored belongs to batches that are given up too.
-func (f *refusals) stop() {
-	f.queue, f.storing, f.passing = nil, nil, false
-}
+// stop gives up what is under way. What was refused and is not stored belongs to batches that are given up too. The run
+// waits for the store if that is being told what leaves the list, since its last checkpoint is to tell of that: the
+// next run would copy all anew.
+func (f *refusals) stop() { f.queue, f.passing = nil, false }
 
 // ending reports whether a one-shot has brought over all that its feed had.
 func (f *refusals) ending() bool { return f.feed.over && len(f.work.batches) == 0 }

@@ -210,7 +210,7 @@ func (r *Run) emit(e Effect) { r.out = append(r.out, e) }
 // endWhenDone ends a one-shot that has read and copied everything, and a stopped run, once the last
 // checkpoint is written.
 func (r *Run) endWhenDone() {
-	if r.commits.busy() || r.watch.looking {
+	if r.commits.busy() || r.watch.looking || r.stopping && r.refused.holds(filed.leaves) {
 		return
 	}
 	switch {

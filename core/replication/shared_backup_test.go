@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -259,5 +260,63 @@ func TestToldAtOnce(t *testing.T) {
 	s.until(10 * time.Second)
 	if state := s.logOn(peer.Target).State(s.plan.List.Job); state.Changes != s.changes {
 		t.Errorf("the list is at %d, and the log tells %d", s.changes, state.Changes)
+	}
+}
+
+// replaces has a run go on until a newer revision has replaced one in the list, and both databases have a checkpoint
+// of that. The feed stands still.
+func (s *shared) replaces() {
+	for s.left == 0 || s.logOn(peer.Source).State(s.plan.List.Job).Changes < s.left {
+		at := slices.IndexFunc(s.flying, func(c Call) bool { _, reads := c.Op.(peer.ReadChanges); return !reads })
+		switch {
+		case len(s.asks) > 0:
+			s.answerAsk()
+		case at >= 0:
+			c := s.flying[at]
+			s.flying = slices.Delete(s.flying, at, at+1)
+			s.step(Reply{ID: c.ID, Reply: s.perform(c)})
+		default:
+			s.now = s.run.Deadline()
+			s.step(Wake{})
+		}
+	}
+}
+
+// TestSourcePutBackAfterKill: a newer revision replaces one in the list. The run is killed before the job's record
+// tells of the checkpoint after that, and the source is put back to a backup that has the older revision again.
+func TestSourcePutBackAfterKill(t *testing.T) {
+	s := newShared(t)
+	s.bad["doc7"] = true
+	s.runs("a")
+	backup, saved := s.dbs[peer.Source].backup(), s.saved
+	s.dbs[peer.Source].write("doc7", "2-b", "1-a")
+	s.now, s.plan.Continuous = s.now.Add(time.Hour), true
+	s.begin()
+	s.replaces()
+	s.saved, s.dbs[peer.Source] = saved, backup
+	clear(s.bad)
+	if from := s.runs("a"); !s.dbs[peer.Target].has("doc7", "1-a") {
+		t.Errorf("job a begins at %s, and doc7 is neither on the target nor in the list", from)
+	}
+}
+
+// TestSourcePutBackToOther: as before, and the backup has a checkpoint of another job alone, at the same place. Nothing
+// tells there which state of the list the source had.
+func TestSourcePutBackToOther(t *testing.T) {
+	s := newShared(t)
+	s.bad["doc7"] = true
+	s.runs("b")
+	backup := s.dbs[peer.Source].backup()
+	s.runs("a")
+	s.dbs[peer.Source].write("doc7", "2-b", "1-a")
+	s.now, s.plan.Continuous = s.now.Add(time.Hour), true
+	s.begin()
+	s.replaces()
+	s.step(Stop{})
+	s.wantEnd(Stopped, "")
+	s.dbs[peer.Source] = backup
+	clear(s.bad)
+	if from := s.runs("a"); !s.dbs[peer.Target].has("doc7", "1-a") {
+		t.Errorf("job a begins at %s, and doc7 is neither on the target nor in its list", from)
 	}
 }

@@ -31,7 +31,7 @@ func (s *shared) as(job string) {
 	s.jobs[s.plan.List.Job] = s.listing
 	l, known := s.jobs[job]
 	if !known {
-		l = listing{refuses: s.bad, list: map[peerRev]*entry{}}
+		l = listing{refuses: s.bad, list: map[peerRev]*entry{}, begins: true}
 	}
 	s.listing, s.plan.List.Job, s.plan.Continuous = l, job, false
 }

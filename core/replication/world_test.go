@@ -85,7 +85,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, dbs: [2]*database{newDatabase(), newDatabase()}, now: instant.Seconds(1_700_000_000),
 		bodies:  bodies{docSize: 100, attachments: map[string]bool{}, inline: map[string]int{}},
-		listing: listing{refuses: map[string]bool{}, list: map[peerRev]*entry{}},
+		listing: listing{refuses: map[string]bool{}, list: map[peerRev]*entry{}, begins: true},
 		plan: Plan{
 			Created: instant.Seconds(1_600_000_000), List: checkpoint.List{Job: "job"},
 			IDs: func(string) IDs { return IDs{Bases: []string{"four", "three"}} },
@@ -103,7 +103,10 @@ func newWorld(t *testing.T) *world {
 func (w *world) begin() {
 	w.plan.Seed++
 	w.plan.Listed, w.plan.List.Changes, w.plan.ListSaved = w.others+int64(len(w.list)), w.changes, w.saved
-	if w.plan.ListSaved[peer.Target] = max(w.saved[peer.Target], w.left); w.plan.Reset {
+	if w.left > w.saved[peer.Target] {
+		w.plan.ListSaved = [2]int64{w.left, w.left} // as jobstore.Record has it
+	}
+	if w.plan.Reset {
 		w.plan.ListSaved = [2]int64{} // as NewPlan has it
 	}
 	w.run, w.end, w.told, w.asks = New(w.plan), nil, nil, nil

@@ -218,14 +218,14 @@ func (l *lone) purged(source *peers.DB) bool {
 	return l != nil && slices.ContainsFunc(l.known(), gone)
 }
 
-// common is the newest checkpoint that the logs of both databases have and at which a job may begin, by what it or a
-// later one of the target that covers as much relies on; zero if there is none. passed are those of the target that do
-// not help.
+// common is the newest checkpoint that the logs of both databases have and at which a job may begin, by what it relies
+// on, or since a later one of the target that relies on nothing covers as much; zero if there is none. passed are those
+// of the target that do not help.
 func (l logs) common(source, target *peers.DB, base string, of reader) (e entry, passed []entry) {
 	known := l.trusted(target, base)
 	for _, e := range l.trusted(source, base) {
 		for _, o := range known[:slices.Index(known, e)+1] {
-			if l.counts(target, base, o, of) && l.covers(target, base, o, e) {
+			if (o == e || l.covers(target, base, o, e)) && l.counts(target, base, o, of) {
 				return e, passed
 			}
 			passed = append(passed, o)
@@ -234,14 +234,15 @@ func (l logs) common(source, target *peers.DB, base string, of reader) (e entry,
 	return entry{}, passed
 }
 
-// covers reports whether a checkpoint of the target covers what an older one does. Numbers do not tell of two runs,
-// unless the one began at the end of the other: they may be of a cluster, or the other one has met what has moved
-// since.
+// covers reports whether a checkpoint of the target relies on nothing, and covers what an older one does. Numbers do
+// not tell of two runs, unless the one began at the end of the other: they may be of a cluster, or the other one has
+// met what has moved since.
 func (l logs) covers(target *peers.DB, base string, newer, older entry) bool {
 	began := l.read(target.Log(base)).began
 	by := began[newer.session]
 	follows := by == began[older.session] || by.seq == older.seq
-	return newer.seq == older.seq || follows && !peer.Seq(newer.seq).Before(peer.Seq(older.seq))
+	asFar := newer.seq == older.seq || follows && !peer.Seq(newer.seq).Before(peer.Seq(older.seq))
+	return asFar && l.read(target.Log(base)).lists[newer.session] == (list{})
 }
 
 // reader is a job that looks where it may begin.
@@ -273,14 +274,13 @@ func readerOf(w jobstore.Work, rep *spec.Replication, base string) reader {
 	return reader{list, has, saved}
 }
 
-// savedBy is of which states of the list the databases have a checkpoint, or are to have one, by peer.Side: the target
-// has what left the list last.
+// savedBy is of which states of the list the databases have a checkpoint, or are to have one, by peer.Side: both are to
+// tell what left the list last, unless a run has told of a later checkpoint.
 func savedBy(rec *jobstore.Record) [2]int64 {
-	saved := rec.Stats.ListSaved
-	if rec.Refused != nil && rec.Refused.Left > saved[peer.Target] {
-		saved[peer.Target] = rec.Refused.Left
+	if rec.Refused != nil && rec.Refused.Left > rec.Stats.ListSaved[peer.Target] {
+		return [2]int64{rec.Refused.Left, rec.Refused.Left}
 	}
-	return saved
+	return rec.Stats.ListSaved
 }
 
 // savedOf is the id of the replication that a job was when its last run told of checkpoints, or the base id of that;

@@ -193,13 +193,13 @@ func (s *side) foreign() bool {
 }
 
 // common is the newest checkpoint that the run's logs have and at which it may begin, by what it may rely on. So it may
-// if the target has a later one that covers as much. It is zero if there is none. passed are those of the target that
-// do not help.
+// if the target has a later one that relies on nothing and covers as much. It is zero if there is none. passed are
+// those of the target that do not help.
 func (r opener) common() (e entry, passed []entry) {
 	target := r.start.sides[peer.Target].trusted()
 	for _, e := range r.start.sides[peer.Source].trusted() {
 		for _, o := range target[:slices.Index(target, e)+1] {
-			if r.may(o.session) && r.covers(o, e) {
+			if r.may(o.session) && (o == e || r.covers(o, e)) {
 				return e, passed
 			}
 			passed = append(passed, o)
@@ -208,11 +208,12 @@ func (r opener) common() (e entry, passed []entry) {
 	return entry{}, passed
 }
 
-// covers reports whether a checkpoint of the target covers what an older one does. The number in front of a sequence
-// does not tell of two runs, unless the newer one began at the older.
+// covers reports whether a checkpoint of the target relies on nothing, and covers what an older one does. The number in
+// front of a sequence does not tell of two runs, unless the newer one began at the older.
 func (r opener) covers(newer, older entry) bool {
 	log := r.start.sides[peer.Target].log
 	by := log.began[newer.session]
 	follows := by == log.began[older.session] || by.seq == older.seq
-	return newer.seq == older.seq || follows && !newer.seq.Before(older.seq)
+	asFar := newer.seq == older.seq || follows && !newer.seq.Before(older.seq)
+	return asFar && log.lists[newer.session] == (List{})
 }

@@ -48,7 +48,7 @@ type Terms struct {
 	// List is by what checkpoints know the job's list.
 	List List
 	// ListSaved is of which state of the list there was a checkpoint, or is to be one since something has left the
-	// list, by peer.Side; 0 if that is not known.
+	// list, or it began, by peer.Side; 0 if that is not known.
 	ListSaved [2]int64
 	// ListSavedOf is the id of the replication that ListSaved is of, or its base id; empty if that is not known.
 	ListSavedOf string
