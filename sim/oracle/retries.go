@@ -377,8 +377,9 @@ func (rt *retries) checkEnd(e ending) {
 		return
 	}
 	f := answer.Failure
-	if f == nil {
-		if copied, is := answer.Result.(peer.Copied); is && inTheWay(copied) {
+	copied, is := answer.Result.(peer.Copied)
+	if refused := is && e.end.Trouble.Error == "doc_write_failed"; f == nil || refused { // before the copy failed
+		if is && inTheWay(copied) {
 			rt.checkRetried(e, "a write that was in the way", e.failures.n, e.failures.first)
 		}
 		return

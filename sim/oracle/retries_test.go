@@ -191,6 +191,14 @@ func TestRetries(t *testing.T) {
 		{"given up for a refusal", func(r *rig) {
 			r.crashes(r.run(nil), copyOf("a"), peer.Reply{Result: refused(401)}, failed)
 		}, ""},
+		{"given up for a refusal, before the copy failed", func(r *rig) {
+			cut := peer.Reply{Result: refused(400), Failure: kind(peer.Broken)}
+			r.crashes(r.run(nil), copyOf("a"), cut, replication.Trouble{Error: "doc_write_failed"})
+		}, ""},
+		{"given up for a copy that failed behind a refusal", func(r *rig) {
+			cut := peer.Reply{Result: refused(400), Failure: kind(peer.Broken)}
+			r.crashes(r.run(nil), copyOf("a"), cut, failed)
+		}, "S30c"},
 		{"given up without a count", func(r *rig) {
 			r.crashes(r.run(nil), peer.CountPending{}, peer.Reply{Failure: status(404)}, failed)
 		}, "S30d"},

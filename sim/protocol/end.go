@@ -107,7 +107,7 @@ func (r *Run) crashes(t replication.Trouble) error {
 		return breach(Ending, "it ends for a mistake of its own: %s", t.Reason)
 	case op == nil:
 		return breach(Ending, "it gives up by itself: %s", t)
-	case f != nil && !final(f) && !r.wait.exhausted(r, op, f):
+	case f != nil && !final(f) && !r.wait.exhausted(r, op, f) && !r.refuses():
 		return breach(Ending, "it gives up after too few failures of %s: %s", op, t)
 	case f == nil && !r.hopeless():
 		return breach(Ending, "it gives up after an answer that lets it go on: %s, for %s", t, op)
@@ -132,13 +132,20 @@ func (r *Run) hopeless() bool {
 	case peer.Changes:
 		return r.wait.stuck
 	case peer.Copied:
-		o := outcome{full: !r.hasRoom(r.last.op.(peer.CopyDoc).ID)}
-		for _, rev := range got.Revs {
-			if rev.Refused != nil && !o.leavesOut(rev.Refused) {
-				return true
-			}
-		}
-		return r.last.missed > 0 // another part of the run may have missed it before
+		return r.refuses() || r.last.missed > 0 // another part of the run may have missed it before
 	}
 	return false
+}
+
+// refuses reports whether the last answer refused a revision that cannot be left out. So it may have done before the
+// rest of the document failed.
+func (r *Run) refuses() bool {
+	got, is := r.last.reply.Result.(peer.Copied)
+	if !is {
+		return false
+	}
+	o := outcome{full: !r.hasRoom(r.last.op.(peer.CopyDoc).ID)}
+	return slices.ContainsFunc(got.Revs, func(rev peer.CopiedRev) bool {
+		return rev.Refused != nil && !o.leavesOut(rev.Refused)
+	})
 }

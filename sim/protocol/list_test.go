@@ -215,10 +215,26 @@ func TestFullList(t *testing.T) {
 			c.ends(replication.Crashed, "doc_write_failed")
 		}
 	}
+	// cut has the target refuse a revision, and then the connection be closed, at the first attempt.
+	cut := func(place int) func(*talk) {
+		return func(c *talk) {
+			c.r.MaxListed = place
+			c.begun(row(1, "a", "1-a"))
+			c.does(diff("a", "1-a"), lacks("a", "1-a"))
+			v := &peer.Refusal{ID: "a", Rev: "1-a", Status: 400, Error: "some_error"}
+			got := peer.Copied{Revs: []peer.CopiedRev{{Rev: "1-a", Refused: v}}}
+			id := c.asks(peer.CopyDoc{ID: "a", Revs: []string{"1-a"}})
+			f := &peer.Failure{Kind: peer.Broken}
+			c.hears(replication.Reply{ID: id, Reply: peer.Reply{Result: got, Failure: f}})
+			c.ends(replication.Crashed, "doc_write_failed")
+		}
+	}
 	check(t, []conversation{
 		{"no place", spec.Replication{}, tried(3, 400, 0), legal},
 		{"a place, and it tries again", spec.Replication{}, tried(3, 400, 1), Copying},
 		{"a place, and it gives up", spec.Replication{}, tried(2, 400, 1), Ending},
+		{"no place, and the rest of the document fails", spec.Replication{}, cut(0), legal},
+		{"a place, and the rest of the document fails", spec.Replication{}, cut(1), Ending},
 		{"no place, for what is the document's own", spec.Replication{}, tried(1, 415, 0), Ending},
 	})
 }
