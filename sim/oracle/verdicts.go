@@ -20,10 +20,11 @@ type onRefusal struct {
 	sizes map[string]counted // of lists, by job
 }
 
-// counted is how many refusals are in a list and beyond it.
+// counted is how many refusals are in a list and beyond it, and whether the job has one.
 type counted struct {
 	rows   int
 	beyond int64
+	begun  bool
 }
 
 var verdictSubject = subject{
@@ -33,8 +34,8 @@ var verdictSubject = subject{
 		{"S71b", "When a one-shot is done, the list has no revision that the target took from its run alone, unless " +
 			"the target cannot read which revisions of a document are asked for."},
 		{"S71c", "The list is not longer than it may be, and refusals are counted beyond it only when it is full."},
-		{"S71d", "When something leaves the list, the job's record says that the target is to have a checkpoint of " +
-			"the list without it."},
+		{"S71d", "When something leaves the list, and when it begins, the job's record says that checkpoints are to " +
+			"tell that."},
 		{"S73a", "Under on_refusal fail a run ends when its target refuses a document for good, and asks for " +
 			"nothing more."},
 		{"S73b", "A run says that it ends for a refusal only under on_refusal fail, and names a revision that the " +
@@ -280,13 +281,13 @@ func fatal(r replication.Reply) bool {
 func (o *onRefusal) checkSize(jobID string, l landing) {
 	was, now := o.sizes[jobID], counted{rows: len(o.lists[jobID].rows)}
 	if s := o.shadows[jobID]; s.header != nil && s.record.Refused != nil {
-		now.beyond = s.record.Refused.Beyond
+		now.beyond, now.begun = s.record.Refused.Beyond, s.record.Refused.By != ""
 	}
 	o.sizes[jobID] = now
 	added := 1 // by the end of a run
 	if q, is := l.Request.(node.StoreRefused); is {
 		added = len(q.Findings)
-		o.checkLeft(jobID, was.rows-now.rows)
+		o.checkLeft(jobID, was.rows-now.rows, !was.begun)
 	}
 	if now.rows > o.maxListed() || now.beyond > was.beyond && was.rows+added <= o.maxListed() {
 		o.Fail("S71c", "job %s lists %d refused documents, of %d, and %d beyond; it listed %d, and %d beyond",
@@ -294,15 +295,15 @@ func (o *onRefusal) checkSize(jobID string, l landing) {
 	}
 }
 
-// checkLeft is S71d, for a list that has lost so many revisions.
-func (o *onRefusal) checkLeft(jobID string, lost int) {
+// checkLeft is S71d, for a list that has lost so many revisions, or begins.
+func (o *onRefusal) checkLeft(jobID string, lost int, begins bool) {
 	s := o.shadows[jobID]
-	if lost <= 0 || s.header == nil || s.record.Refused == nil {
+	if lost <= 0 && !begins || s.header == nil || s.record.Refused == nil {
 		return
 	}
 	if of := s.record.Refused; of.Left != of.Changes {
-		o.Fail("S71d", "%d revisions have left the list of job %s as of state %d, and the target is to tell state %d",
-			lost, jobID, of.Changes, of.Left)
+		o.Fail("S71d", "the list of job %s begins (%v), or %d have left it, so a checkpoint tells state %d, not %d",
+			jobID, begins, max(0, lost), of.Changes, of.Left)
 	}
 }
 

@@ -207,12 +207,15 @@ func TestVerdictsInTheList(t *testing.T) {
 	}
 	more := running
 	more.Refused = beyond
-	leaves := func(left int64) func(*rig) {
+	// changes has a list have so many rows, the last of them as of state 7, with what left it last.
+	changes := func(left int64, rows ...int) func(*rig) {
 		return func(r *rig) {
-			rec := running
-			rec.Refused = &jobstore.RefusedDocs{Changes: 7, Left: left}
-			store(2, running)(r)
-			store(1, rec)(r)
+			for i, n := range rows {
+				at := int64(8 - len(rows) + i)
+				rec := running
+				rec.Refused = &jobstore.RefusedDocs{By: "w", Changes: at, Left: min(at, left)}
+				store(n, rec)(r)
+			}
 		}
 	}
 	fails := func(rec jobstore.Record, revs ...string) func(*rig) {
@@ -222,8 +225,11 @@ func TestVerdictsInTheList(t *testing.T) {
 		{"full", store(10_000, running), ""},
 		{"too long", store(10_001, running), "S71c"},
 		{"counted beyond a list with room", store(3, more), "S71c"},
-		{"one left, and the target is to tell", leaves(7), ""},
-		{"one left, and the target need not tell", leaves(6), "S71d"},
+		{"one left, and checkpoints are to tell", changes(7, 2, 1), ""},
+		{"one left, and none need tell", changes(6, 2, 1), "S71d"},
+		{"one came, and none need tell", changes(6, 1, 2), ""},
+		{"it begins, and checkpoints are to tell", changes(7, 1), ""},
+		{"it begins, and none need tell", changes(6, 1), "S71d"},
 		{"failed and listed", fails(failed, "1-a"), ""},
 		{"failed and not listed", fails(failed), "S73c"},
 		{"failed without a name", fails(unnamed, "1-a"), "S73c"},
