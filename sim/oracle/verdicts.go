@@ -302,7 +302,7 @@ func (o *onRefusal) checkLeft(jobID string, lost int, begins bool) {
 		return
 	}
 	if of := s.record.Refused; of.Left != of.Changes {
-		o.Fail("S71d", "the list of job %s begins (%v), or %d have left it, so a checkpoint tells state %d, not %d",
+		o.Fail("S71d", "the list of job %s begins (%v), or %d have left it, so state %d is to be told, not %d",
 			jobID, begins, max(0, lost), of.Changes, of.Left)
 	}
 }
