@@ -66,8 +66,9 @@ type misread struct {
 	failed error           // as Misreading.Failed
 }
 
-// Unreadable is a value of which nothing can be made.
-const Unreadable = "\xff"
+// Unreadable is a value of which nothing can be made, be it a part of one that is in several rows: no text in JSON has
+// its second byte.
+const Unreadable = "\xff\x00"
 
 // UnreadableKey is a key behind another one and before all others. What it has more than that one begins no element of
 // a tuple.

@@ -63,7 +63,7 @@ func all(r kv.Reader, end string, o kv.RangeOptions) string {
 
 // TestMisread: which rows a read may spoil, in which order they are picked, and that the stored rows stay whole.
 func TestMisread(t *testing.T) {
-	const whole, bad = `a=1 b=2 c=`, `\xff`
+	const whole, bad = `a=1 b=2 c=`, `\xff\x00`
 	of := func(end string, o kv.RangeOptions) func(kv.Reader) string {
 		return func(r kv.Reader) string { return all(r, end, o) }
 	}
@@ -99,9 +99,9 @@ func TestMisread(t *testing.T) {
 		{"last row", of("c", kv.RangeOptions{Limit: 1, Reverse: true}), none, []string{
 			`b=` + bad, `b\xfd=2`, `b=` + bad}},
 		{"key without a row", get("x"), none, []string{`"" <nil>`}},
-		{"key", get("b"), none, []string{`"\xff" <nil>`}},
+		{"key", get("b"), none, []string{`"\xff\x00" <nil>`}},
 		{"empty value", get("c"), none, []string{`"" <nil>`}},
-		{"keys", get("x", "c", "b"), none, []string{`["" "" "\xff"] <nil>`, `["" "" "\xff"] <nil>`}},
+		{"keys", get("x", "c", "b"), none, []string{`["" "" "\xff\x00"] <nil>`, `["" "" "\xff\x00"] <nil>`}},
 		{"spared values", of("d", kv.RangeOptions{}), func(r fakefdb.Row) bool { return !r.Behind }, []string{
 			`a=1 a\xfd=1 b=2 c=`, `a=1 b=2 b\xfd=2 c=`}},
 		{"nothing but spared rows", of("d", kv.RangeOptions{}), func(fakefdb.Row) bool { return true }, []string{
@@ -144,7 +144,7 @@ func TestMisreadAgrees(t *testing.T) {
 		}
 		return nil
 	})
-	want := `a=\xff|a=\xff b=2 c=|a=\xff|a=\xff|a=\xff b=2 c=|a=\xff`
+	want := `a=\xff\x00|a=\xff\x00 b=2 c=|a=\xff\x00|a=\xff\x00|a=\xff\x00 b=2 c=|a=\xff\x00`
 	if text := strings.Join(got, "|"); err != nil || text != want {
 		t.Errorf("%s, %v", text, err)
 	}
@@ -166,7 +166,7 @@ func TestMisreadAgrees(t *testing.T) {
 		text = all(tx, "d", kv.RangeOptions{})
 		return nil
 	})
-	if text != `a=3 b=\xff c=` {
+	if text != `a=3 b=\xff\x00 c=` {
 		t.Error(text)
 	}
 }
