@@ -44,7 +44,8 @@ func Compare(source, target Log, counts func(List) bool) (start Entry, history [
 	return Entry{RecordedSeq: peer.Zero}, history
 }
 
-// covered reports whether a checkpoint of the target counts that is e, or stands for it, and returns its list.
+// covered reports whether a checkpoint of the target counts that is e itself, or a later one that stands for e. It
+// returns the list that this one relies on.
 func covered(e Entry, target []Entry, counts func(List) bool) (list List, is bool) {
 	for _, o := range target {
 		same := o.SessionID == e.SessionID && o.RecordedSeq == e.RecordedSeq

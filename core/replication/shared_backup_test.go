@@ -263,9 +263,12 @@ func TestToldAtOnce(t *testing.T) {
 	}
 }
 
-// replaces has a run go on until a newer revision has replaced one in the list, and both databases have a checkpoint
-// of that. The feed stands still.
+// replaces has a newer revision of doc7 replace one in the list of a run that goes on, until both databases have a
+// checkpoint of that. No request to the feed is answered.
 func (s *shared) replaces() {
+	s.dbs[peer.Source].write("doc7", "2-b", "1-a")
+	s.now, s.plan.Continuous = s.now.Add(time.Hour), true
+	s.begin()
 	for s.left == 0 || s.logOn(peer.Source).State(s.plan.List.Job).Changes < s.left {
 		at := slices.IndexFunc(s.flying, func(c Call) bool { _, reads := c.Op.(peer.ReadChanges); return !reads })
 		switch {
@@ -289,9 +292,6 @@ func TestSourcePutBackAfterKill(t *testing.T) {
 	s.bad["doc7"] = true
 	s.runs("a")
 	backup, saved := s.dbs[peer.Source].backup(), s.saved
-	s.dbs[peer.Source].write("doc7", "2-b", "1-a")
-	s.now, s.plan.Continuous = s.now.Add(time.Hour), true
-	s.begin()
 	s.replaces()
 	s.saved, s.dbs[peer.Source] = saved, backup
 	clear(s.bad)
@@ -308,9 +308,6 @@ func TestSourcePutBackToOther(t *testing.T) {
 	s.runs("b")
 	backup := s.dbs[peer.Source].backup()
 	s.runs("a")
-	s.dbs[peer.Source].write("doc7", "2-b", "1-a")
-	s.now, s.plan.Continuous = s.now.Add(time.Hour), true
-	s.begin()
 	s.replaces()
 	s.step(Stop{})
 	s.wantEnd(Stopped, "")
