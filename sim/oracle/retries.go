@@ -377,9 +377,9 @@ func (rt *retries) checkEnd(e ending) {
 		return
 	}
 	f := answer.Failure
-	copied, is := answer.Result.(peer.Copied)
-	if refused := is && e.end.Trouble.Error == "doc_write_failed"; f == nil || refused { // before the copy failed
-		if is && inTheWay(copied) {
+	copied, copies := answer.Result.(peer.Copied)
+	if f == nil || copies && e.end.Trouble.Error == "doc_write_failed" { // refused before the rest of the copy failed
+		if copies && inTheWay(copied) {
 			rt.checkRetried(e, "a write that was in the way", e.failures.n, e.failures.first)
 		}
 		return
