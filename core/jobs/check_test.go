@@ -31,6 +31,10 @@ func TestCheckOfOddRows(t *testing.T) {
 			tx.Add(q.Keys.Count.Pack("ready", counterShards), 1) // which is among all counters of ready jobs
 			return nil
 		},
+		"the row names no worker": func(q *Queue, tx kv.Tx) error {
+			tx.Set(q.Keys.Worker.Pack(5), []byte{leaseExpired})
+			return nil
+		},
 		"the row names no job": func(q *Queue, tx kv.Tx) error {
 			tx.Set(q.Keys.Changed.Pack(99), nil) // behind all incarnations, but of none
 			return nil

@@ -96,3 +96,14 @@ func TestHeaderTexts(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
+
+// TestHeadersOfOneName: beside Authorization, a header joins the default one of its name as it does in CouchDB, whose
+// order of both is that of their bytes; replication ids hash it.
+func TestHeadersOfOneName(t *testing.T) {
+	source := `{"url":"http://s/a","headers":{"authorization":"Bearer x","accept":"text/x"}}`
+	r, err := ParseRequest([]byte(`{"source":`+source+`,"target":"http://t/b"}`), DefaultConfig())
+	want := []Header{{"Accept", Hide("application/json, text/x")}, {"authorization", Hide("Bearer x")}}
+	if err != nil || !reflect.DeepEqual(r.Source.Headers, want) {
+		t.Errorf("%q, %v", r.Source.Headers, err)
+	}
+}

@@ -174,3 +174,14 @@ func TestSecretNames(t *testing.T) {
 		}
 	}
 }
+
+// TestSecretDecodedAnew: what a secret was before does not show through what is decoded into it.
+func TestSecretDecodedAnew(t *testing.T) {
+	for text, want := range map[string]Secret{"null": {}, `"*****"`: Hide(""), `{"secret":"a"}`: Refer("a")} {
+		for _, s := range []Secret{{}, Hide("x"), Refer("b")} {
+			if err := s.UnmarshalJSON([]byte(text)); err != nil || !reflect.DeepEqual(s, want) {
+				t.Errorf("%s: %#v, %v", text, s, err)
+			}
+		}
+	}
+}
