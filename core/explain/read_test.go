@@ -141,7 +141,7 @@ func TestLifeExplained(t *testing.T) {
 	}
 	b.accept(5)
 	e = b.want(id, "The job runs on n1, since 2023", Running)
-	if e.Position != nil || e.Due != 0 {
+	if e.Position != nil || e.Due != 0 || e.Told != 0 {
 		t.Errorf("%+v", e)
 	}
 	b.node(5, 5)

@@ -35,6 +35,14 @@ func TestCheckOfOddRows(t *testing.T) {
 			tx.Set(q.Keys.Worker.Pack(5), []byte{leaseExpired})
 			return nil
 		},
+		"the lease is neither live nor expired": func(q *Queue, tx kv.Tx) error {
+			tx.Set(q.Keys.Worker.Pack("w"), []byte{leaseLive, 1, 2})
+			return nil
+		},
+		"the lease has no heartbeat": func(q *Queue, tx kv.Tx) error {
+			tx.Clear(q.Keys.Beat.Pack("w"))
+			return nil
+		},
 		"the row names no job": func(q *Queue, tx kv.Tx) error {
 			tx.Set(q.Keys.Changed.Pack(99), nil) // behind all incarnations, but of none
 			return nil

@@ -76,6 +76,14 @@ func TestConfiguredDefaults(t *testing.T) {
 	}
 }
 
+// TestDefaultWeight: a job that names the default weight is the same as one without, which older releases have stored.
+func TestDefaultWeight(t *testing.T) {
+	named, without := document(t, `{"weight":100,`+ends+`}`), document(t, `{`+ends+`}`)
+	if !reflect.DeepEqual(named, without) {
+		t.Errorf("%+v, not %+v", named, without)
+	}
+}
+
 func TestEveryField(t *testing.T) {
 	got := document(t, `{
 		"_id": "rep", "_rev": "1-x", "_replication_state": "triggered", "owner": "jan", "user_ctx": {"name": "jan", "roles": ["a", "b"]},
