@@ -24,8 +24,8 @@ func TestDemandsShareNoBytes(t *testing.T) {
 	}
 }
 
-// TestLooksBesidePart: a worker that takes jobs beside its part judges as many of them as it may look at. All may be
-// under a hold, and with one free slot it would park them one by one.
+// TestLooksBesidePart: a worker judges as many jobs as it may look at, of its part or beside it. All may be under a
+// hold, and with one free slot it would park them one by one.
 func TestLooksBesidePart(t *testing.T) {
 	var rows []kv.KeyValue
 	own := ^Part(0)
@@ -34,11 +34,13 @@ func TestLooksBesidePart(t *testing.T) {
 		rows = append(rows, kv.KeyValue{Value: []byte(id)})
 		own &^= 1 << Bucket(id)
 	}
-	d := Demand{Max: 1, Look: 30, Part: own}
-	chosen, left := d.choose(rows)
-	slices.Sort(chosen)
-	if n := len(slices.Compact(chosen)); n != d.Look || left != "" {
-		t.Errorf("%d jobs are judged, and %q is left", n, left)
+	for _, part := range []Part{own, ^own} {
+		d := Demand{Max: 1, Look: 30, Part: part}
+		chosen, left := d.choose(rows)
+		slices.Sort(chosen)
+		if n := len(slices.Compact(chosen)); n != d.Look || left != "" {
+			t.Errorf("%d jobs are judged, and %q is left", n, left)
+		}
 	}
 }
 

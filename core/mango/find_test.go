@@ -230,3 +230,10 @@ func TestHints(t *testing.T) {
 		}
 	}
 }
+
+// TestSteps: a match may take as many steps as there are, and not one more.
+func TestSteps(t *testing.T) {
+	if s := (steps{5}); !s.take(3) || !s.take(2) || s.take(1) {
+		t.Errorf("%d are left", s.left)
+	}
+}
