@@ -256,7 +256,7 @@ func TestFeedOfLargeRows(t *testing.T) {
 				inRig(t, func(w http.ResponseWriter, r *http.Request) {
 					requests++
 					_, _ = io.WriteString(w, `{"results":[`)
-					for i := range 20 {
+					for i := range 12 {
 						if i > 0 {
 							_, _ = io.WriteString(w, ",")
 						}
@@ -269,7 +269,7 @@ func TestFeedOfLargeRows(t *testing.T) {
 						got := must[peer.Changes](r, peer.ReadChanges{Since: since, Limit: 2000, Wait: wait})
 						since, end, read = got.LastSeq, got.End, append(read, len(got.Rows))
 					}
-					if fmt.Sprint(read) != "[8 8 4]" || requests != 1 {
+					if fmt.Sprint(read) != "[8 4]" || requests != 1 {
 						t.Errorf("read %v in %d requests", read, requests)
 					}
 				})

@@ -25,7 +25,7 @@ import (
 var root = tuple.Subspace(tuple.Pack("test"))
 
 // filled makes a store with some documents and their jobs.
-func filled(t *testing.T, db kv.Database) *jobstore.Store {
+func filled(t *testing.T, db kv.Database, n int) *jobstore.Store {
 	t.Helper()
 	s := jobstore.New(root, jobstore.DefaultConfig(repid.Server{UUID: "uuid"}))
 	err := kv.Do(t.Context(), db, func(tx kv.Tx) error {
@@ -38,7 +38,7 @@ func filled(t *testing.T, db kv.Database) *jobstore.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 60 {
+	for i := range n {
 		put(t, db, s, fmt.Sprint("d", i))
 	}
 	return s
@@ -115,7 +115,7 @@ func look(t *testing.T, db kv.Database, repair bool, open func(key, value []byte
 func TestQuietStore(t *testing.T) {
 	for name, db := range stores(t) {
 		t.Run(name, func(t *testing.T) {
-			s := filled(t, db)
+			s := filled(t, db, 60)
 			if got := look(t, db, false, nil); !got.Sound || !got.AtOnce || got.Rows < 600 {
 				t.Errorf("a sound store: %+v", got)
 			}
@@ -140,7 +140,7 @@ func TestQuietStore(t *testing.T) {
 func TestBusyStore(t *testing.T) {
 	for name, db := range stores(t) {
 		t.Run(name, func(t *testing.T) {
-			s := filled(t, db)
+			s := filled(t, db, 60)
 			n := 0
 			busy := func(key, value []byte) ([]byte, error) {
 				if n++; n%50 == 0 {
@@ -190,7 +190,7 @@ func (w *flaky) After(_ time.Duration, f func())                 { f() }
 func TestFailedReads(t *testing.T) {
 	world := &flaky{left: math.MaxInt}
 	db := fakefdb.New(fakefdb.InWorld(world))
-	s := filled(t, db)
+	s := filled(t, db, 20) // each of its reads is a check
 	damage(t, db, s.Keys)
 	told := func(reads int) (list []string, s Summary) {
 		world.left = reads
@@ -220,7 +220,7 @@ func TestFailedReads(t *testing.T) {
 // TestRepairUnderLoad: repairs do no harm to what others write meanwhile.
 func TestRepairUnderLoad(t *testing.T) {
 	db := stores(t)["at once"]
-	s := filled(t, db)
+	s := filled(t, db, 60)
 	ctx, stop := context.WithCancel(t.Context())
 	var load sync.WaitGroup
 	for c := range 3 {
@@ -250,7 +250,7 @@ func TestRepairUnderLoad(t *testing.T) {
 func TestTwoRepairs(t *testing.T) {
 	for name, db := range stores(t) {
 		t.Run(name, func(t *testing.T) {
-			s := filled(t, db)
+			s := filled(t, db, 60)
 			damage(t, db, s.Keys)
 			values := 0
 			meanwhile := func(_, value []byte) ([]byte, error) {
@@ -282,7 +282,7 @@ func TestTwoRepairs(t *testing.T) {
 // TestEndOfCheck: a check ends with its context, and with an error of who hears of it.
 func TestEndOfCheck(t *testing.T) {
 	db := stores(t)["at once"]
-	s := filled(t, db)
+	s := filled(t, db, 60)
 	damage(t, db, s.Keys)
 	enough := errors.New("enough")
 	_, err := Run(t.Context(), Options{DB: db, Root: root, Tell: func(Told) error { return enough }})
