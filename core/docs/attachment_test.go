@@ -284,9 +284,14 @@ func TestUploadRefused(t *testing.T) {
 	if early, late, again := sweep(100), sweep(101), sweep(101); early != 0 || late != 1 || again != 0 {
 		t.Errorf("swept %d, %d, %d", early, late, again)
 	}
-	_, err := in(w, func(db *Database) (int, error) { return 0, db.StoreUpload(idle, instant.Seconds(200)) })
-	if !errors.Is(err, ErrUploadGone) {
-		t.Errorf("storing more of a swept upload: %v", err)
+	short := NewUpload(tuple.UUID{5}) // of which one piece was stored
+	short.Write(data[:pieceSize])
+	short.Stored()
+	for _, gone := range []*Upload{idle, short} {
+		_, err := in(w, func(db *Database) (int, error) { return 0, db.StoreUpload(gone, instant.Seconds(200)) })
+		if !errors.Is(err, ErrUploadGone) {
+			t.Errorf("storing more than %d pieces of a swept upload: %v", gone.pieces, err)
+		}
 	}
 	if got := w.keys(t, keyBlob); got != "[17]" {
 		t.Errorf("%s pieces, want those of one upload", got)

@@ -218,6 +218,24 @@ func TestList(t *testing.T) {
 	}
 }
 
+// TestLongestID: a document whose id is as long as may be is there once it is written. One that is asked for by an id
+// which is too long for a key is missing.
+func TestLongestID(t *testing.T) {
+	w := newWorld(t)
+	read := func(id string) error {
+		_, err := in(w, func(db *Database) (*Document, error) { return db.Read(id, Want{}) })
+		return err
+	}
+	longest := strings.Repeat("x", maxIDSize)
+	w.put(t, `{"_id":"`+longest+`"}`)
+	if err := read(longest); err != nil {
+		t.Error(err)
+	}
+	if err := read(strings.Repeat("x", kv.MaxKeySize)); !errors.Is(err, ErrMissing) {
+		t.Errorf("a longer one: %v", err)
+	}
+}
+
 // TestLocalsInPages lists local documents one by one in both directions, of which one has a further chunk.
 func TestLocalsInPages(t *testing.T) {
 	w := newWorld(t)

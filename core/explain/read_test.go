@@ -278,6 +278,11 @@ func TestStoppedJobs(t *testing.T) {
 	b.want(id, "comes back into the queue at 2023", Returning)
 	b.hold(jobstore.Hold{Server: "h"})
 	b.want(id, "is in force. The job comes back into the queue at 2023", Held, Returning)
+	b.now++ // else it is a repetition of the first order
+	b.order(func(o jobstore.Operator) error { _, err := o.Pause(id, ""); return err })
+	if e = b.explain(id); !e.saysUnknown("estimated_wait_seconds", "until what stops it ends") {
+		t.Errorf("paused before it is due: %+v", e.Unknown)
+	}
 }
 
 // TestAllStatesExplained: whatever happens to jobs, each has a cause and a sentence, and what is not known has a

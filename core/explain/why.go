@@ -68,7 +68,7 @@ func (x *explaining) estimate() {
 	}
 	p := x.Position
 	switch {
-	case p == nil && x.Due != 0 && x.job.Lot == "":
+	case p == nil && x.job.Lot == "":
 		x.unknown(field, "the job gets its place among the ready ones when it is due")
 	case p == nil:
 		x.unknown(field, "the job stands in no order until what stops it ends")

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/follow"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/peer"
@@ -90,6 +91,40 @@ func TestMadeAgainBehindFeed(t *testing.T) {
 	w.expect("d", jobstore.Pending, "")
 	if state, _ := w.job("e"); state != "" {
 		t.Errorf("the job of a document that is gone is %s", state)
+	}
+}
+
+// TestMadeAgainBehindLeftover: a database is made again once it has shown a document that its feed did not bring, and
+// lacks it then. The document's job goes at once, not when a long poll ends.
+func TestMadeAgainBehindLeftover(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	k := w.start()
+	w.settle(time.Minute)
+	w.couch = newCouch("2")
+	w.write("d", other)
+	reads := 0
+	again := func() {
+		if reads == 3 {
+			w.couch = newCouch("3")
+		}
+	}
+	w.asked = func(follow.Request) { again() }
+	w.fault = func(op peer.Op) fault {
+		switch op.(type) {
+		case peer.ReadChanges:
+			return empty
+		case peer.ReadDocs:
+			reads++
+		case peer.Open:
+			again()
+		}
+		return ""
+	}
+	k.cut()
+	w.settle(time.Minute)
+	if state, _ := w.job("d"); state != "" || reads < 3 {
+		t.Errorf("the job of a document that is gone is %s, read %d times", state, reads)
 	}
 }
 

@@ -50,6 +50,9 @@ func TestFindings(t *testing.T) {
 			[]int64{900, 40}, 0, "memory shares!(scheduling_policy=tags) wait starts usage"},
 		{"one-shots", "", []int64{100}, []int64{2000}, 400, "memory wait starts usage one_shots"},
 		{"one-shots everywhere", "", []int64{100}, []int64{2000}, 500, "memory wait starts usage one_shots!"},
+		{"one-shots without slots", "max_jobs=0", []int64{100}, []int64{5}, 5, "slots!(max_jobs=500)"},
+		{"a one-shot on the only slot", "max_jobs=1", []int64{100}, []int64{2}, 1,
+			"memory wait starts min_run usage one_shots!"},
 		{"long waits", "", []int64{100}, []int64{100_000}, 0, "memory wait!(max_churn=96 max_jobs=1000) starts usage"},
 		{"many starts", "interval=1s max_churn=50", []int64{100}, []int64{2000}, 0,
 			"memory wait starts!(max_churn=8) usage"},
@@ -204,6 +207,17 @@ func TestSays(t *testing.T) {
 	}
 	if got.String() != string(want) {
 		t.Errorf("got\n%s\nwant\n%s", got.String(), want)
+	}
+}
+
+// TestMoreOneShotsThanSlots: they hold no more than all slots.
+func TestMoreOneShotsThanSlots(t *testing.T) {
+	s, q := world(500, 20, 0, []int64{100}, []int64{2000})
+	q.OneShots = 600
+	list, _ := Findings(s, q)
+	if says := list[len(list)-1].Says; !strings.Contains(says, "600 jobs are one-shots") ||
+		!strings.Contains(says, "may hold 100.0 % of the slots") {
+		t.Error(says)
 	}
 }
 

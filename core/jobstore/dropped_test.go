@@ -188,3 +188,19 @@ func TestLostLabelOfDropped(t *testing.T) {
 		}
 	}
 }
+
+// TestStrayRowOfDropped: a row of the queue without its job, as a damaged store may have, is no obstacle to a sweep.
+func TestStrayRowOfDropped(t *testing.T) {
+	b := newBench(t)
+	b.put("a", simple, admin)
+	b.do1(func(tx kv.Tx) error {
+		b.s.Drop(tx, tuple.UUID{1})
+		tx.Set(b.s.Keys.Jobs.Ready.Pack([]byte("p"), int64(0)), []byte(jobID("stray")))
+		tx.Set(b.s.Keys.Jobs.Owned.Pack("w", uint64(1), jobID("stray")), nil)
+		return b.s.Docs.Delete(tx, "_replicator", tuple.UUID{1})
+	})
+	b.do1(func(tx kv.Tx) error { _, err := b.s.SweepDropped(tx, DropLimit); return err })
+	if ids := get(b, func(tx kv.Tx) ([]string, error) { return b.s.Keys.Jobs.IDs(tx) }); len(ids) > 0 {
+		t.Errorf("left are the jobs %q", ids)
+	}
+}

@@ -75,3 +75,21 @@ func TestListOfFormerEdit(t *testing.T) {
 		t.Errorf("the list of before is %+v, the later one %+v", former, later)
 	}
 }
+
+// TestDemandOfListThatIsOver: a demand to try all listed documents is over with the last of them, also if more were
+// refused than the list had a place for. What is listed then has its own pauses.
+func TestDemandOfListThatIsOver(t *testing.T) {
+	b := newBench(t)
+	b.s.Config.MaxRefused = 1
+	b.put("r", refusing, admin)
+	w := b.accept()
+	b.list(w, 1, refusalOf("a", false), refusalOf("beyond", false))
+	if changed, wrong := b.retry(w.JobID); !changed {
+		t.Fatal(wrong)
+	}
+	b.list(w, 2, refusalOf("a", true))
+	b.list(w, 3, refusalOf("b", false))
+	if got := b.page(w); len(got) != 1 || got[0].Asked {
+		t.Errorf("listed is %+v", got)
+	}
+}

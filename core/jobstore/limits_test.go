@@ -223,3 +223,23 @@ func TestMirroredReasonIsBounded(t *testing.T) {
 		t.Errorf("the copy has %d bytes", n)
 	}
 }
+
+// TestMirrorInParts: more documents of a followed database than one transaction should write are written by several.
+func TestMirrorInParts(t *testing.T) {
+	b := newBench(t)
+	list := make([]Mirrored, 2*editsAtOnce)
+	for i := range list {
+		list[i] = Mirrored{ID: fmt.Sprintf("d%03d", i), Deleted: true}
+	}
+	var n int
+	b.do1(func(tx kv.Tx) error {
+		db, err := b.s.Docs.Open(tx, "_replicator")
+		if err == nil {
+			n, err = Mirror(b.s, tx, db, list, b.now)
+		}
+		return err
+	})
+	if n == 0 || n > editsAtOnce {
+		t.Errorf("%d documents are written at once", n)
+	}
+}

@@ -21,7 +21,6 @@ type Mirrored struct {
 // Mirror writes documents into a mirror, as many as one transaction should, and lets their jobs follow. It returns
 // how many. A document that asks for no valid replication is written with the state failed and the reason.
 func Mirror(s *Store, tx kv.Tx, db *docs.Database, list []Mirrored, now instant.Time) (int, error) {
-	list = list[:min(len(list), editsAtOnce)]
 	wanted := make([]docs.Wanted, len(list))
 	for i, d := range list {
 		wanted[i].ID = d.ID

@@ -181,6 +181,9 @@ func TestFirstOrder(t *testing.T) {
 	if !reflect.DeepEqual(got, c) {
 		t.Errorf("of %+v it has %+v", c, got)
 	}
+	if want := schedule.HalfLife(c.PriorityCoeff, time.Hour); o.Decay.HalfLife != want {
+		t.Errorf("priorities are halved in %s, not %s", o.Decay.HalfLife, want)
+	}
 }
 
 // TestUnreadableOrder: a check finds settings of sharing of which nothing can be made, and its repair puts the default

@@ -404,6 +404,30 @@ func TestReturnUnderTags(t *testing.T) {
 	}
 }
 
+// TestReturnFromEarlierPolicy: a job that was paused when the policy changed comes back to the place that it had,
+// before those that were queued behind it then.
+func TestReturnFromEarlierPolicy(t *testing.T) {
+	b := newBench(t)
+	to := func(p schedule.Policy) { b.share(func(c *Sharing) { c.Policy = p }) }
+	to(schedule.Tags)
+	b.put("r", simple, admin)
+	had := b.first()
+	b.pause(jobID("r"))
+	to(schedule.FIFO)
+	to(schedule.Tags)
+	for _, id := range []string{"a", "b"} {
+		b.put(id, `{"source":"http://h/`+id+`","target":"http://h/z"}`, admin)
+		w := b.accept()
+		b.do(func(tx kv.Tx) error {
+			return b.s.Owned(tx, w.JobID, w.Lock, b.now).Complete(crash, Turn{Place: w.Place, Owed: time.Hour})
+		})
+	}
+	b.resume(jobID("r"))
+	if got := b.first(); got != had {
+		t.Errorf("it comes back at %v, and was at %v", got, had)
+	}
+}
+
 // TestPausedTwiceAtOnce: an order that is given at the moment in which the document pauses its job is no repetition of
 // that: the pause outlives the document's.
 func TestPausedTwiceAtOnce(t *testing.T) {
