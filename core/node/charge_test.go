@@ -209,11 +209,19 @@ func TestChargesOfLongIntervals(t *testing.T) {
 	}
 }
 
-// TestChargesOfManyAccounts: what the jobs of many accounts used is stored in one interval, in several transactions.
+// TestChargesOfManyAccounts: what the jobs of many accounts used is stored in one interval, in several transactions,
+// each charge in one of them.
 func TestChargesOfManyAccounts(t *testing.T) {
 	w := newWorld(t)
 	d := w.start("n", nil)
 	w.pass(10 * time.Second)
+	stored := 0
+	d.hold = func(q Request) bool {
+		if q, is := q.(Charge); is {
+			stored += len(q.Charges)
+		}
+		return false
+	}
 	account := func(i int) string { return fmt.Sprint("account", i) }
 	for i := range 2*chargesAtOnce + 1 {
 		d.share.ledger.Add(account(i), time.Second, w.now, d.cfg.usageInterval())
@@ -223,5 +231,8 @@ func TestChargesOfManyAccounts(t *testing.T) {
 		if used := w.used(account(i)); used != time.Second {
 			t.Fatalf("of %s %s are stored", account(i), used)
 		}
+	}
+	if stored != 2*chargesAtOnce+1 {
+		t.Errorf("%d charges are stored of %d", stored, 2*chargesAtOnce+1)
 	}
 }

@@ -57,22 +57,33 @@ func TestEachRefusalIsListed(t *testing.T) {
 	})
 }
 
-// TestManyRefusals: the log names the first refused documents of a run, and at its end tells how many more there were.
+// TestManyRefusals: the log names the first refused documents of a run, and at its end tells how many more there were,
+// the one among them that has ended the run.
 func TestManyRefusals(t *testing.T) {
-	for refused, rest := range map[int]string{
-		maxRefusedNotes: "", maxRefusedNotes + 1: "1 more refusals in this run",
+	for _, c := range []struct {
+		refused int
+		fails   bool
+		rest    string
+	}{
+		{maxRefusedNotes, false, ""}, {maxRefusedNotes, true, ""},
+		{maxRefusedNotes + 1, false, "1 more refusals in this run"},
+		{maxRefusedNotes + 1, true, "1 more refusals in this run"},
 	} {
 		w := newWorld(t)
 		w.putMany(1, true)
 		n := w.start("n", nil)
 		w.pass(time.Second)
-		run := n.runOf("r000")
-		for i := range refused {
-			refusal := peer.Refusal{ID: fmt.Sprint(i), Rev: "1-a", Status: 403}
-			n.step(RunRefused{Run: run, Findings: []replication.Finding{{Refusal: refusal}}})
+		run, end := n.runOf("r000"), replication.End{Cause: replication.Crashed}
+		for i := range c.refused {
+			f := replication.Finding{Refusal: peer.Refusal{ID: fmt.Sprint(i), Rev: "1-a", Status: 403}}
+			if c.fails && i == c.refused-1 {
+				end = replication.End{Cause: replication.Failed, Refused: &f}
+				break
+			}
+			n.step(RunRefused{Run: run, Findings: []replication.Finding{f}})
 			w.pass(time.Second)
 		}
-		n.step(RunEnded{Run: run, End: replication.End{Cause: replication.Crashed}})
+		n.step(RunEnded{Run: run, End: end})
 		var told []string
 		for i, what := range n.notes {
 			if what == "refused" {
@@ -80,8 +91,9 @@ func TestManyRefusals(t *testing.T) {
 			}
 		}
 		last := told[len(told)-1]
-		if named := len(told) - len(rest)/max(len(rest), 1); named != maxRefusedNotes || rest != "" && last != rest {
-			t.Errorf("of %d the log tells %q", refused, told)
+		named := len(told) - len(c.rest)/max(len(c.rest), 1)
+		if named != maxRefusedNotes || c.rest != "" && last != c.rest {
+			t.Errorf("of %d the log tells %q", c.refused, told)
 		}
 	}
 }
