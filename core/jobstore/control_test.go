@@ -426,6 +426,22 @@ func TestOrdersAreNoted(t *testing.T) {
 	}
 }
 
+// TestRetryOfUnreadableDemand: a job that is over, and whose last demand to try its refused documents cannot be read,
+// does not run again without trying them.
+func TestRetryOfUnreadableDemand(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	w := b.accept()
+	b.list(w, 1, refusalOf("a", false))
+	b.end(w, func(h Owned) error { return h.Complete(crash, Turn{Place: w.Place}) })
+	b.do1(func(tx kv.Tx) error { tx.Set(b.s.Keys.Retry.Pack(w.JobID), []byte("x")); return nil })
+	err := kv.Do(t.Context(), b.db, func(tx kv.Tx) error { _, err := b.by(tx).Retry(w.JobID, ""); return err })
+	if !errors.Is(err, jobs.ErrCorrupt) {
+		t.Errorf("the order ends with %v", err)
+	}
+	b.wantState(w.JobID, Completed)
+}
+
 // TestRetryBeforeSweep: a job that failed, and whose database is gone, does not run again until it is swept.
 func TestRetryBeforeSweep(t *testing.T) {
 	b := newBench(t)

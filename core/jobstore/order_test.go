@@ -210,3 +210,23 @@ func TestUnreadableOrder(t *testing.T) {
 		}
 	}
 }
+
+// TestUnreadableOrderOfLatePolicy: nor does a job that comes after the repair pass one that waits when the policy had
+// changed more often than the place of the latter is far.
+func TestUnreadableOrderOfLatePolicy(t *testing.T) {
+	b := newBench(t)
+	for _, p := range []schedule.Policy{schedule.FIFO, schedule.Tags, schedule.FIFO, schedule.Tags} {
+		b.share(func(c *Sharing) { c.Policy = p })
+	}
+	b.put("waits", simple, admin)
+	b.do1(func(tx kv.Tx) error { tx.Set(b.s.Keys.Order, []byte("{")); return nil })
+	found := b.findings()
+	if len(found) != 1 || !b.mend(&found[0]) {
+		t.Fatalf("found: %v", found)
+	}
+	b.share(func(c *Sharing) { c.Policy = schedule.Tags })
+	b.put("comes", `{"source":"http://x/a","target":"http://y/b"}`, admin)
+	if ids, _ := b.tryAccept(); len(ids) != 2 || ids[0] != jobID("waits") {
+		t.Errorf("accepted are %q", ids)
+	}
+}

@@ -89,6 +89,25 @@ func TestDuplicatesWait(t *testing.T) {
 	}
 }
 
+// TestAwaitedOnce: further jobs with the replication of one that runs do not keep that from storing its progress.
+func TestAwaitedOnce(t *testing.T) {
+	b := newWaitingBench(t)
+	b.put("one", simple, admin)
+	w := b.accept()
+	b.put("two", simple, admin)
+	attempts := 0
+	b.do1(func(tx kv.Tx) error {
+		err := b.s.Owned(tx, w.JobID, w.Lock, b.now).Progress(Stats{})
+		if attempts++; attempts == 1 {
+			b.put("three", simple, admin)
+		}
+		return err
+	})
+	if attempts != 1 {
+		t.Errorf("progress is stored by attempt %d", attempts)
+	}
+}
+
 // TestHeirIsRemoved: a job that got the replication of another and is removed, or paused, before it runs does not
 // keep the others from it, or shows that it does.
 func TestHeirIsRemoved(t *testing.T) {

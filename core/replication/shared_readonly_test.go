@@ -3,6 +3,9 @@ package replication
 import (
 	"testing"
 	"time"
+
+	"couchrelay/core/checkpoint"
+	"couchrelay/core/peer"
 )
 
 // TestTwoOfReadOnlySourceRunAtOnce: the source stores no logs, and two continuous jobs that share checkpoints each have
@@ -34,5 +37,39 @@ func TestTwoOfReadOnlySourceRunAtOnce(t *testing.T) {
 	}
 	if crashes > 4 {
 		t.Errorf("%d runs have ended, and %d others begun anew", crashes, anew)
+	}
+}
+
+// TestOtherLogBeforeRefusal: another run has written its log on the source when that refuses one of this run. The log
+// that this run then writes alone names it, so the next run goes on from there.
+func TestOtherLogBeforeRefusal(t *testing.T) {
+	w := newWorld(t)
+	w.fill(2)
+	w.begin()
+	w.wantEnd(Completed, "")
+	refused, other := status(403), false
+	w.answer = func(c Call) *peer.Failure {
+		put, is := c.Op.(peer.PutLocal)
+		if !is || put.Side != peer.Source {
+			return nil
+		}
+		if log := w.logOn(peer.Source); !other {
+			other = true
+			newest := checkpoint.Entry{SessionID: "other", RecordedSeq: log.SourceLastSeq}
+			log.History = append([]checkpoint.Entry{newest}, log.History...)
+			log.SessionID = "other"
+			doc := w.dbs[peer.Source].local["four"]
+			w.dbs[peer.Source].local["four"] = localDoc{rev: doc.rev + 1, body: log.Encode(false)}
+		}
+		return &refused
+	}
+	w.dbs[peer.Source].write("new", "1-a")
+	for range 2 {
+		w.calls = nil
+		w.begin()
+		w.wantEnd(Completed, "")
+	}
+	if from := w.feedStart(); from != `"3-opaque"` {
+		t.Errorf("the next run began at %s", from)
 	}
 }
