@@ -255,3 +255,22 @@ func TestRoundTripsOfRepeatedAccept(t *testing.T) {
 		return b, accept
 	})
 }
+
+// TestRoundTripsOfNew: nor does a document that is new, and alone.
+func TestRoundTripsOfNew(t *testing.T) {
+	b := newFullBench(t)
+	r := &travelling{}
+	tx := b.db.Begin(t.Context(), kv.Options{})
+	defer tx.Cancel()
+	r.Reader = tx
+	db, err := b.s.Docs.Open(travellingTx{tx, r}, "_replicator")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := []byte(`{"source":"http://new/a","target":"http://new/b"}`)
+	edit := docs.Edit{Token: 1, Document: docs.Document{ID: "new", Body: body}}
+	written, err := b.s.WriteDocs(travellingTx{tx, r}, db, []docs.Edit{edit}, admin, b.now)
+	if err != nil || !written[0].Changed || r.trips > 4 {
+		t.Errorf("%d round trips, %+v, %v", r.trips, written, err)
+	}
+}
