@@ -86,7 +86,7 @@ func (h Owned) Fail(t replication.Trouble, turn Turn) error {
 func (h Owned) FailRefused(t replication.Trouble, stats Stats, f replication.Finding, turn Turn) error {
 	return h.fail(t, turn, func(rec *Record) error {
 		rec.Stats = stats
-		return h.list(rec, []replication.Finding{f})
+		return h.list(rec, byEnd, []replication.Finding{f})
 	})
 }
 

@@ -144,25 +144,28 @@ func (h Owned) StoreRefused(by string, findings []replication.Finding) error {
 			// Reached: a change of the list had happened unheard
 			return h.held()
 		}
-		begins := rec.Refused == nil || rec.Refused.By == ""
-		if err := h.list(rec, findings); err != nil {
+		if err := h.list(rec, by, findings); err != nil {
 			return err
 		}
-		rec.Refused.By, rec.LastUpdated = by, h.now
-		rec.Refused.Changes++
-		if begins || slices.ContainsFunc(findings, func(f replication.Finding) bool { return f.Over }) {
-			rec.Refused.Left = rec.Refused.Changes
-		}
+		rec.LastUpdated = h.now
 		return h.s.Jobs.Update(h.tx, h.jobID, h.lock, rec.encode())
 	})
 }
 
+// byEnd names the change of a list with which a job fails. It needs no name of its own, as the job is over then.
+const byEnd = "end"
+
 // list puts findings into the list, and takes out those that are over; the caller stores the record.
-func (h Owned) list(rec *Record, findings []replication.Finding) error {
+func (h Owned) list(rec *Record, by string, findings []replication.Finding) error {
 	if rec.Refused == nil {
 		rec.Refused = &RefusedDocs{Changes: int64(rec.Created)}
 	}
-	rec.Refused.Of = rec.BaseID
+	begins := rec.Refused.By == ""
+	rec.Refused.Of, rec.Refused.By = rec.BaseID, by
+	rec.Refused.Changes++
+	if begins || slices.ContainsFunc(findings, func(f replication.Finding) bool { return f.Over }) {
+		rec.Refused.Left = rec.Refused.Changes
+	}
 	keys := append(make([][]byte, 0, len(findings)+1), h.s.Keys.Retry.Pack(h.jobID))
 	for _, f := range findings {
 		if key := h.refusalKey(f); key != nil {

@@ -74,6 +74,21 @@ func TestSavedOfLeft(t *testing.T) {
 	}
 }
 
+// TestSavedOfFailure: so it is when a job fails for a document that the target refused, which begins the list.
+func TestSavedOfFailure(t *testing.T) {
+	b := newBench(t)
+	b.put("r", `{"source":"http://s/a","target":"http://t/a"}`, admin)
+	w := b.accept()
+	began := int64(b.record(w.JobID).Created)
+	b.end(w, func(h Owned) error {
+		return h.FailRefused(replication.Trouble{}, Stats{}, refusalOf("a", false), Turn{Place: w.Place})
+	})
+	rec, want := b.record(w.JobID), began+1
+	if rec.Refused.Changes != want || rec.ListSaved() != [2]int64{want, want} {
+		t.Errorf("%+v, saved %v, want %d", rec.Refused, rec.ListSaved(), want)
+	}
+}
+
 // TestSavedOfForgottenList: a list of another replication is forgotten. Once the job lists something again, checkpoints
 // that rely on the list of before are known by their state.
 func TestSavedOfForgottenList(t *testing.T) {

@@ -126,7 +126,8 @@ func TestWhatRunsWrite(t *testing.T) {
 		"fail refused": {
 			func(h Owned, u Turn) error { return h.FailRefused(told, stats, finding, u) },
 			slices.Concat(failed, []string{
-				`refused: {"listed":1,"changes":1700000000000000,"of":"base1"}`, "stats: 13 read",
+				`refused: {"listed":1,"by":"end","changes":1700000000000001,"left":1700000000000001,"of":"base1"}`,
+				"stats: 13 read",
 			}),
 		},
 		"crash": {func(h Owned, u Turn) error { return h.Crash(told, nil, u, 1) }, []string{

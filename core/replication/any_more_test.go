@@ -14,7 +14,12 @@ type oddities struct {
 	odd func() bool
 	// elsewhere reports whether another job lists what this one need not copy; it may be nil.
 	elsewhere func(id, rev string) bool
-	undead    bool // the run goes on without its lease: the store refuses what it reports
+	// selected is what the replication selects of the source's rows; it may be nil for all.
+	selected func([]peer.Change) []peer.Change
+	// spared reports whether a revision of the source need not come; it may be nil.
+	spared func(id, rev string) bool
+	claims func() // the run has claimed its id; it may be nil
+	undead bool   // the run goes on without its lease: the store refuses what it reports
 }
 
 // happensToo is an event that is not in all orders: use_checkpoints is edited, answers are lost from now on or not any
@@ -46,7 +51,34 @@ func (w *world) saves(info Info) {
 	}
 }
 
-func (w *world) isElsewhere(id, rev string) bool { return w.elsewhere != nil && w.elsewhere(id, rev) }
+func (w *world) isSpared(id, rev string) bool {
+	return w.spared != nil && w.spared(id, rev) || w.elsewhere != nil && w.elsewhere(id, rev)
+}
+
+// claimed answers a run that may go on under its id.
+func (w *world) claimed() {
+	if w.claims != nil {
+		w.claims()
+	}
+	w.step(Identified{})
+}
+
+// selects is what the feed has of rows.
+func (w *world) selects(rows []peer.Change) []peer.Change {
+	if w.selected == nil {
+		return rows
+	}
+	return w.selected(rows)
+}
+
+// ends has the record know how a run ends, and the list what it has failed for.
+func (w *world) ends(e *End) {
+	w.saves(e.Info)
+	w.checkCompleted()
+	if e.Refused != nil && !w.undead {
+		w.stores(Refused{Findings: []Finding{*e.Refused}})
+	}
+}
 
 // staggers has a killed run go on for a while. The store does not listen to it.
 func (o *order) staggers() {
@@ -95,6 +127,7 @@ func (o *order) couchRuns() {
 	for side, d := range o.dbs {
 		d.local["four"] = localDoc{o.dbs[side].local["four"].rev + 1, log.Encode(false)}
 	}
+	o.covers = e.RecordedSeq
 	o.say("CouchDB's replicator runs from %s", e.StartSeq)
 }
 

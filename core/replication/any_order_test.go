@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -9,6 +10,12 @@ import (
 	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 	"couchrelay/core/spec"
+)
+
+// To look for more than the tests do: go test ./core/replication -run AnyOrder -orders 1000
+var (
+	firstOrder = flag.Uint64("first-order", 0, "the first order of each kind that TestAnyOrder plays")
+	orders     = flag.Uint64("orders", 18, "the order before which it ends")
 )
 
 // disorder is what may happen to a replication besides runs, kills and edits.
@@ -21,6 +28,7 @@ type disorder struct {
 	rest     bool   // what any_rest_test.go has
 	couch    bool   // CouchDB's replicator runs in between
 	cut      int    // a proxy takes no logs with more checkpoints; 0 for any
+	kinds    kinds  // what any_kinds_test.go has
 }
 
 // TestAnyOrder has users edit documents, targets refuse some for a while, operators change on_refusal, order attempts,
@@ -45,16 +53,23 @@ func TestAnyOrder(t *testing.T) {
 		"rest, two jobs":        {names: "ab", both: true, more: true, rest: true},
 		"rest, no logs":         {names: "a", both: true, readOnly: true, more: true, rest: true},
 		"rest, CouchDB's, too":  {names: "a", skips: true, both: true, couch: true, rest: true},
+		"attached":              {names: "a", skips: true, both: true, rest: true, kinds: attaching + moody},
+		"moody, two jobs":       {names: "ab", both: true, more: true, kinds: attaching + moody + giveUp},
+		"moody, no logs":        {names: "ab", both: true, readOnly: true, more: true, kinds: moody + giveUp},
+		"chosen":                {names: "a", both: true, rest: true, kinds: chosen + giveUp},
+		"purged":                {names: "a", skips: true, both: true, rest: true, kinds: purged + giveUp},
+		"older":                 {names: "a", skips: true, both: true, rest: true, kinds: older},
+		"all":                   {names: "ab", both: true, more: true, rest: true, kinds: "acpomf"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var o *order
-			seed := uint64(0)
+			seed := *firstOrder
 			defer func() {
 				if t.Failed() {
 					t.Logf("seed %d: %q", seed, o.told)
 				}
 			}()
-			for ; seed < 25; seed++ {
+			for ; seed < *orders; seed++ {
 				if o = newOrder(t, d, seed); !o.plays() {
 					t.FailNow()
 				}
@@ -68,6 +83,7 @@ type order struct {
 	*shared
 	disorder
 	*rand.Rand
+	odds
 	made    int // revisions and orders so far
 	backups [][2]*database
 	former  *world   // a run that was killed, and may go on
@@ -77,8 +93,10 @@ type order struct {
 
 func newOrder(t *testing.T, d disorder, seed uint64) *order {
 	o := &order{shared: newShared(t), disorder: d, Rand: rand.New(rand.NewPCG(seed, 7)), why: "it is the first"}
+	o.odds = odds{map[string]choice{}, map[string]choice{}, [2]map[peerRev]bool{{}, {}}, map[string]*mood{}, peer.Zero}
 	o.as("a")
-	o.answer, o.elsewhere = o.refusesLog, o.listsElsewhere
+	o.answer, o.elsewhere, o.reply = o.refusesLog, o.listsElsewhere, o.feels
+	o.beginsWith(d.kinds)
 	return o
 }
 
@@ -88,7 +106,9 @@ func (o *order) plays() bool {
 		o.happens()
 	}
 	clear(o.bad)
+	clear(o.moods)
 	o.plan.OnRefusal, o.plan.UseCheckpoints, o.fault = spec.RetryRefused, true, nil
+	o.odd = nil
 	from := ""
 	for range 3 {
 		for _, job := range o.names {
@@ -96,15 +116,14 @@ func (o *order) plays() bool {
 			o.made++
 			o.demand, o.now = instant.Time(o.made), o.now.Add(12*time.Hour)
 			from = o.completes(40)
+			o.say("at last job %c runs from %s, lists %d: %v", job, from, len(o.list), o.end)
 		}
 	}
-	whole := from != "0" && len(o.list) == 0 && !o.t.Failed()
-	for id, leaves := range o.dbs[peer.Source].leafs {
-		for _, rev := range leaves {
-			whole = whole && o.dbs[peer.Target].has(id, rev)
-		}
+	if from == "0" && !(o.readOnly && len(o.names) > 1 && o.listsGone()) {
+		o.say("the last run begins anew")
+		return false
 	}
-	return whole
+	return o.hasAll() && !o.t.Failed()
 }
 
 func (o *order) say(format string, a ...any) { o.told = append(o.told, fmt.Sprintf(format, a...)) }
@@ -114,6 +133,8 @@ func (o *order) happens() {
 	id := fmt.Sprint("doc", 1+o.IntN(4))
 	job := string(o.names[o.IntN(len(o.names))])
 	switch r := o.IntN(20); {
+	case o.kinds != "" && o.IntN(4) == 0:
+		o.happensOfKinds(id, job)
 	case o.rest && o.IntN(3) == 0:
 		o.happensAtLast(id, job)
 	case r < 3:
@@ -146,8 +167,8 @@ func (o *order) happens() {
 		o.happensToo()
 	case !o.skips && o.IntN(3) == 0:
 		o.as(job)
-		clear(o.list)
-		o.changes, o.left, o.saved, o.begins = o.changes+int64(o.IntN(10)), 0, [2]int64{}, true
+		o.forgets()
+		o.changes += int64(o.IntN(10))
 		o.why = "it was made anew"
 		o.say("job %s is made anew", job)
 	}
@@ -157,7 +178,11 @@ func (o *order) edits(id string) {
 	source := o.dbs[peer.Source]
 	o.made++
 	rev := fmt.Sprintf("%d-%c", 1+o.made, 'a'+o.IntN(3))
-	source.write(id, append([]string{rev}, source.path(id, source.leafs[id][0])...)...)
+	path := []string{rev}
+	if leaves := source.leafs[id]; len(leaves) > 0 {
+		path = append(path, source.path(id, leaves[0])...)
+	}
+	source.write(id, path...)
 	o.say("%s is edited: %s", id, rev)
 }
 
@@ -169,6 +194,9 @@ func (o *order) completes(batch int) string {
 	}
 	if o.end.Cause != Completed {
 		o.say("it ended with %v", o.end)
+	}
+	if o.plan.Crashes++; o.end.Cause != Crashed {
+		o.plan.Crashes = 0
 	}
 	o.steps = 0
 	o.ended()
@@ -205,7 +233,8 @@ func (o *order) isKilled(job string) {
 
 // putBack puts the target back to a backup, or both databases.
 func (o *order) putBack(n int) {
-	if o.former != nil && (o.former.run.sides[0].logRev == "" || o.former.run.sides[1].logRev == "") {
+	if o.former != nil && (o.former.run.sides[0].logRev == "" || o.former.run.sides[1].logRev == "" ||
+		o.former.run.commits.busy()) {
 		o.former = nil // nothing tells it that its databases are others
 	}
 	o.dbs[peer.Target] = o.backups[n][peer.Target].backup()

@@ -23,6 +23,9 @@ func (o *order) happensAtLast(id, job string) {
 			o.say("the source alone is put back to %d", n)
 		}
 	case 2:
+		if len(source.leafs[id]) == 0 {
+			o.edits(id)
+		}
 		o.made++
 		path := source.path(id, source.leafs[id][o.IntN(len(source.leafs[id]))])
 		rev := fmt.Sprintf("%d-%c", 1+o.made, 'd'+rune(o.IntN(3)))
@@ -87,12 +90,15 @@ func (o *order) isMadeAgain(side peer.Side) {
 	o.say("the %s is made again", side)
 }
 
-// ended demands that the only job does not begin anew without a reason: it has ended in order, with a checkpoint, and
-// nothing has happened to the databases and the list since.
+// ended demands that the only job goes on behind its last checkpoint, unless there is a reason: it has not ended in
+// order, with a checkpoint, or something has happened to the databases and the list since.
 func (o *order) ended() {
-	if len(o.names) == 1 && o.why == "" && o.feedStart() == "0" {
-		o.t.Errorf("a run begins anew")
+	if from := o.feedStart(); len(o.names) == 1 && o.why == "" && from != string(o.covers) {
+		o.t.Errorf("a run begins at %s, behind a checkpoint at %s", from, o.covers)
+	} else if from == "0" && o.plan.SinceSeq != "" {
+		o.t.Errorf("a run begins before %s", o.plan.SinceSeq)
 	}
+	o.covers = o.end.Info.CheckpointedSeq
 	o.why = ""
 	if c := o.end.Cause; c != Completed && c != Stopped || !o.plan.UseCheckpoints || o.fault != nil || o.readOnly ||
 		o.end.Info.CheckpointedSeq == peer.Zero {

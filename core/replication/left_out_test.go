@@ -219,6 +219,25 @@ func TestListBeginsWithoutCheckpoints(t *testing.T) {
 	}
 }
 
+// TestListBeginsWithFailure: so does one whose on_refusal was fail, as a job ends with a row of what was refused.
+func TestListBeginsWithFailure(t *testing.T) {
+	s := newShared(t)
+	s.bad["doc3"], s.bad["doc37"] = true, true
+	s.runs("a")
+	clear(s.list)
+	s.changes, s.left, s.saved, s.begins = s.changes+10, 0, [2]int64{}, true
+	s.plan.UseCheckpoints, s.plan.OnRefusal, s.plan.BatchSize = false, spec.FailRefused, 4
+	s.begin()
+	if s.wantEnd(Failed, "refused"); !s.lists("doc3", "1-a") || s.lists("doc37", "1-a") {
+		t.Fatalf("listed %v", s.list)
+	}
+	clear(s.bad)
+	s.plan.UseCheckpoints, s.plan.OnRefusal = true, spec.RetryRefused
+	if from := s.runs("a"); !s.dbs[peer.Target].has("doc37", "1-a") {
+		t.Errorf("a run begins at %s, and doc37 is neither on the target nor in the list", from)
+	}
+}
+
 // TestStoppedAsLeftOutComes: a run is stopped while the store is told that something has left the list. It waits for
 // that, and its last checkpoint tells it. The next run need not copy all anew.
 func TestStoppedAsLeftOutComes(t *testing.T) {

@@ -148,7 +148,7 @@ func (w *world) unlisted(seq int64) string {
 	for id, at := range w.dbs[peer.Source].at {
 		for _, rev := range w.dbs[peer.Source].leafs[id] {
 			if at <= seq && at > w.since && (w.refuses[id] || id == w.tooLarge) &&
-				!w.dbs[peer.Target].has(id, rev) && w.list[peerRev{id, rev}] == nil && !w.isElsewhere(id, rev) {
+				!w.dbs[peer.Target].has(id, rev) && w.list[peerRev{id, rev}] == nil && !w.isSpared(id, rev) {
 				return id + " " + rev
 			}
 		}

@@ -128,7 +128,7 @@ func (w *world) step(ev Event) {
 			if e.Base != w.plan.IDs(w.run.opener.filter.Code).Bases[0] {
 				w.t.Errorf("identified with the base %q", e.Base)
 			}
-			w.step(Identified{})
+			w.claimed()
 		case Call:
 			w.calls = append(w.calls, e.Op.String())
 			w.flying = append(w.flying, e)
@@ -149,8 +149,7 @@ func (w *world) step(ev Event) {
 			w.saves(e.Info)
 		case End:
 			w.end = &e
-			w.saves(e.Info)
-			w.checkCompleted()
+			w.ends(&e)
 			if len(w.flying) > 0 {
 				w.t.Errorf("ended with %v under way", w.flying)
 			}
@@ -314,7 +313,7 @@ func (w *world) readChanges(op peer.ReadChanges, half bool) peer.Changes {
 	}
 	if w.open == nil || w.open.LastSeq != op.Since || op.Wait {
 		d := w.dbs[peer.Source]
-		rest := peer.Changes{Rows: d.changes(numberOf(op.Since)), LastSeq: op.Since}
+		rest := peer.Changes{Rows: w.selects(d.changes(numberOf(op.Since))), LastSeq: op.Since}
 		w.open = &openAnswer{rest, seqOf(max(d.seq, numberOf(op.Since)))}
 	}
 	n := min(op.Limit, len(w.open.Rows))
@@ -374,7 +373,7 @@ func (w *world) fetch(id uint64, op peer.FetchDocs, n int) peer.Fetched {
 			fate = peer.FetchedDoc{Fate: peer.Attachments, Size: size}
 		case w.attachments[d.ID]:
 			fate = peer.FetchedDoc{Fate: peer.Attachments}
-		case w.isOdd():
+		case !source.has(d.ID, d.Rev) || w.isOdd():
 			fate = peer.FetchedDoc{Fate: peer.Missing}
 		default:
 			room -= size
@@ -423,6 +422,8 @@ func (w *world) copyDoc(source, target *database, op peer.CopyDoc, n int) peer.C
 	for _, asked := range op.Revs[:n] {
 		out := peer.CopiedRev{Rev: source.latest(op.ID, asked)}
 		switch {
+		case !source.has(op.ID, asked):
+			out.Missing = true
 		case w.refuses[op.ID]:
 			out.Refused = &peer.Refusal{ID: op.ID, Rev: out.Rev, Status: 403, Error: "forbidden"}
 		case len(op.Since) > 0 && w.isOdd():
@@ -447,7 +448,7 @@ func (w *world) checkCompleted() {
 	}
 	for id, leafs := range w.before {
 		for _, rev := range leafs {
-			if w.wanted(id) && !w.dbs[peer.Target].has(id, rev) && !w.lists(id, rev) && !w.isElsewhere(id, rev) {
+			if w.wanted(id) && !w.dbs[peer.Target].has(id, rev) && !w.lists(id, rev) && !w.isSpared(id, rev) {
 				w.t.Fatalf("completed without %s %s", id, rev)
 			}
 		}
@@ -463,7 +464,7 @@ func (w *world) wanted(id string) bool {
 func (w *world) uncovered(seq int64) string {
 	for id, at := range w.dbs[peer.Source].at {
 		for _, rev := range w.dbs[peer.Source].leafs[id] {
-			lacks := !w.dbs[peer.Target].has(id, rev) && w.list[peerRev{id, rev}] == nil && !w.isElsewhere(id, rev)
+			lacks := !w.dbs[peer.Target].has(id, rev) && w.list[peerRev{id, rev}] == nil && !w.isSpared(id, rev)
 			if at <= seq && w.wanted(id) && lacks {
 				return id + " " + rev
 			}

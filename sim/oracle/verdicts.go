@@ -285,9 +285,12 @@ func (o *onRefusal) checkSize(jobID string, l landing) {
 	}
 	o.sizes[jobID] = now
 	added := 1 // by the end of a run
-	if q, is := l.Request.(node.StoreRefused); is {
+	switch q := l.Request.(type) {
+	case node.StoreRefused:
 		added = len(q.Findings)
 		o.checkLeft(jobID, was.rows-now.rows, !was.begun)
+	case node.Fail:
+		o.checkLeft(jobID, was.rows-now.rows, !was.begun && q.Refused != nil)
 	}
 	if now.rows > o.maxListed() || now.beyond > was.beyond && was.rows+added <= o.maxListed() {
 		o.Fail("S71c", "job %s lists %d refused documents, of %d, and %d beyond; it listed %d, and %d beyond",

@@ -193,8 +193,9 @@ func TestVerdictsInTheList(t *testing.T) {
 	running, beyond := jobstore.Record{State: jobstore.Running}, &jobstore.RefusedDocs{Beyond: 1}
 	failed := jobstore.Record{State: jobstore.Failed, Error: "refused", Reason: "document a"}
 	fail := node.Fail{Held: held, Refused: &replication.Finding{Refusal: peer.Refusal{ID: "a", Rev: "1-a"}}}
-	unnamed := failed
+	unnamed, untold := failed, failed
 	unnamed.Reason = "why"
+	untold.Refused = &jobstore.RefusedDocs{By: "end", Changes: 7}
 	store := func(rows int, rec jobstore.Record) func(*rig) {
 		return func(r *rig) {
 			var revs []string
@@ -231,6 +232,7 @@ func TestVerdictsInTheList(t *testing.T) {
 		{"it begins, and checkpoints are to tell", changes(7, 1), ""},
 		{"it begins, and none need tell", changes(6, 1), "S71d"},
 		{"failed and listed", fails(failed, "1-a"), ""},
+		{"failed and begins a list, and none need tell", fails(untold, "1-a"), "S71d"},
 		{"failed and not listed", fails(failed), "S73c"},
 		{"failed without a name", fails(unnamed, "1-a"), "S73c"},
 	})
