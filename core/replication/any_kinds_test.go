@@ -40,7 +40,8 @@ type odds struct {
 	were    map[string]choice // by job that knows by its next run only that it is another replication
 	purges  [2]map[peerRev]bool
 	moods   map[string]*mood
-	covers  peer.Seq // the last checkpoint of the last run
+	lost    map[peerRev]bool // for good, by a list that is forgotten
+	covers  peer.Seq         // the last checkpoint of the last run
 }
 
 // as has the world be about another job.
@@ -64,7 +65,8 @@ func (o *order) as(job string) {
 	}
 	o.selected = c.rows
 	o.spared = func(id, rev string) bool {
-		return !c.selects(o.dbs[peer.Source], id, rev) || o.purges[peer.Target][peerRev{id, rev}]
+		at := peerRev{id, rev}
+		return !c.selects(o.dbs[peer.Source], id, rev) || o.purges[peer.Target][at] || o.lost[at]
 	}
 }
 
@@ -179,8 +181,16 @@ func (o *order) becomes(job string) {
 	o.say("job %s becomes %v", job, c)
 }
 
-// forgets has the present job begin another list.
+// forgets has the present job begin another list. Under skip what the target had refused was left out for good, with
+// the revisions before, and what only failed was not.
 func (o *order) forgets() {
+	for at, row := range o.list {
+		for _, rev := range o.dbs[peer.Source].path(at.id, at.rev) {
+			if o.skips && (row.Refused || !row.Failed) {
+				o.lost[peerRev{at.id, rev}] = true
+			}
+		}
+	}
 	clear(o.list)
 	o.left, o.saved, o.begins = 0, [2]int64{}, true
 }
@@ -228,7 +238,8 @@ func (d *database) forgetLeaf(id, leaf string) {
 // Backups of before would pass for later.
 func (o *order) olderRuns(job string) {
 	entries := o.IntN(2) == 0
-	cut := func(body []byte) []byte { return forgetful(o.t, body, entries) }
+	names := o.IntN(3) > 0
+	cut := func(body []byte) []byte { return forgetful(o.t, body, entries, names) }
 	reply, answer := o.reply, o.answer
 	o.reply = func(c Call) *peer.Reply {
 		switch op := c.Op.(type) {
@@ -262,7 +273,7 @@ func (o *order) olderRuns(job string) {
 }
 
 // forgetful is a log as an older release has it.
-func forgetful(t interface{ Fatal(...any) }, body []byte, entries bool) []byte {
+func forgetful(t interface{ Fatal(...any) }, body []byte, entries, names bool) []byte {
 	var log map[string]json.Raw
 	var history []map[string]json.Raw
 	if err := json.Decode(body, &log); err != nil {
@@ -270,6 +281,9 @@ func forgetful(t interface{ Fatal(...any) }, body []byte, entries bool) []byte {
 	}
 	if err := json.Decode(log["history"], &history); err != nil {
 		t.Fatal(err)
+	}
+	if !entries && !names {
+		delete(log, "list")
 	}
 	for _, e := range history {
 		delete(e, "list_state")

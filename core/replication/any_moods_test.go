@@ -35,13 +35,16 @@ var ways = []way{
 	{name: "firewall", code: 403},
 	{name: "locked out", code: 401, word: "unauthorized"},
 	{name: "busy", code: 429},
+	{name: "no such media", code: 415, word: "bad_content_type"},
+	{name: "missing stub", code: 412, word: "missing_stub"},
 	{name: "cut"}, {name: "source fails"}, {name: "source lacks it"},
-	{name: "unread question"}, {name: "long question"},
+	{name: "no bulk"}, {name: "unread question"}, {name: "long question"}, {name: "down at a question"},
 }
 
 func (o *order) changesMood(id string) {
 	o.moods[id] = &mood{ways[o.IntN(len(ways))], o.IntN(6)}
-	o.say("%s has the mood %v", id, *o.moods[id])
+	o.plan.Crashes = o.IntN(2) * lenientAfter
+	o.say("%s has the mood %v, after %d crashes", id, *o.moods[id], o.plan.Crashes)
 }
 
 // in reports whether servers fail on a document in one of these ways, which counts as once.
@@ -67,6 +70,9 @@ func (o *order) feels(c Call) *peer.Reply {
 			if _, is := o.in(d.ID, func(w way) bool { return w.name == "unread question" }); is {
 				return &peer.Reply{Failure: way{code: 400, word: "bad_request"}.failure()}
 			}
+			if _, is := o.in(d.ID, func(w way) bool { return w.name == "down at a question" }); is {
+				return &peer.Reply{Failure: way{code: 503}.failure()}
+			}
 			if _, is := o.in(d.ID, func(w way) bool { return w.name == "long question" && len(op.Docs) > 1 }); is {
 				return &peer.Reply{Failure: way{code: 413}.failure()}
 			}
@@ -76,6 +82,9 @@ func (o *order) feels(c Call) *peer.Reply {
 			if _, is := o.in(d.ID, func(w way) bool { return w.name == "source fails" }); is {
 				return &peer.Reply{Failure: sourceFails}
 			}
+			if _, is := o.in(d.ID, func(w way) bool { return w.name == "no bulk" }); is {
+				return &peer.Reply{Failure: &peer.Failure{Side: peer.Source, Kind: peer.Status, Status: 405}}
+			}
 		}
 	case peer.WriteDocs:
 		for _, k := range op.Docs {
@@ -83,12 +92,16 @@ func (o *order) feels(c Call) *peer.Reply {
 			if _, is := o.in(id, func(w way) bool { return w.name == "cut" }); is {
 				return &peer.Reply{Failure: cut}
 			}
-			if m, is := o.in(id, func(w way) bool { return w.code != 0 }); is {
+			of := func(w way) bool { return w.code != 0 && (w.code != 412 && w.code != 415 || o.inline[id] > 0) }
+			if m, is := o.in(id, of); is {
 				return o.writesMoody(c, op, id, m.way)
 			}
 		}
 	case peer.CopyDoc:
-		switch m, _ := o.in(op.ID, func(w way) bool { return !strings.HasSuffix(w.name, "question") }); {
+		of := func(w way) bool {
+			return w.name != "no bulk" && !strings.HasSuffix(w.name, "question") && (w.code != 412 || len(op.Since) > 0)
+		}
+		switch m, _ := o.in(op.ID, of); {
 		case m.name == "":
 		case m.name == "cut":
 			return &peer.Reply{Result: o.copyDoc(o.dbs[0], o.dbs[1], op, len(op.Revs)/2), Failure: cut}

@@ -14,6 +14,7 @@ type oddities struct {
 	odd func() bool
 	// elsewhere reports whether another job lists what this one need not copy; it may be nil.
 	elsewhere func(id, rev string) bool
+	exact     bool // the source does not send what it does not have any more
 	// selected is what the replication selects of the source's rows; it may be nil for all.
 	selected func([]peer.Change) []peer.Change
 	// spared reports whether a revision of the source need not come; it may be nil.
@@ -62,6 +63,8 @@ func (w *world) claimed() {
 	}
 	w.step(Identified{})
 }
+
+func (w *world) isGone(id, rev string) bool { return w.exact && !w.dbs[peer.Source].has(id, rev) }
 
 // selects is what the feed has of rows.
 func (w *world) selects(rows []peer.Change) []peer.Change {

@@ -93,9 +93,11 @@ type order struct {
 
 func newOrder(t *testing.T, d disorder, seed uint64) *order {
 	o := &order{shared: newShared(t), disorder: d, Rand: rand.New(rand.NewPCG(seed, 7)), why: "it is the first"}
-	o.odds = odds{map[string]choice{}, map[string]choice{}, [2]map[peerRev]bool{{}, {}}, map[string]*mood{}, peer.Zero}
+	o.odds = odds{map[string]choice{}, map[string]choice{}, [2]map[peerRev]bool{{}, {}}, map[string]*mood{},
+		map[peerRev]bool{}, peer.Zero}
 	o.as("a")
 	o.answer, o.elsewhere, o.reply = o.refusesLog, o.listsElsewhere, o.feels
+	o.exact = true
 	o.beginsWith(d.kinds)
 	return o
 }
@@ -165,7 +167,7 @@ func (o *order) happens() {
 		o.couchRuns()
 	case o.more && o.IntN(3) > 0:
 		o.happensToo()
-	case !o.skips && o.IntN(3) == 0:
+	case (!o.skips || o.kinds != "") && o.IntN(3) == 0:
 		o.as(job)
 		o.forgets()
 		o.changes += int64(o.IntN(10))

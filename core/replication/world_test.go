@@ -373,7 +373,7 @@ func (w *world) fetch(id uint64, op peer.FetchDocs, n int) peer.Fetched {
 			fate = peer.FetchedDoc{Fate: peer.Attachments, Size: size}
 		case w.attachments[d.ID]:
 			fate = peer.FetchedDoc{Fate: peer.Attachments}
-		case !source.has(d.ID, d.Rev) || w.isOdd():
+		case w.isGone(d.ID, d.Rev) || w.isOdd():
 			fate = peer.FetchedDoc{Fate: peer.Missing}
 		default:
 			room -= size
@@ -422,7 +422,7 @@ func (w *world) copyDoc(source, target *database, op peer.CopyDoc, n int) peer.C
 	for _, asked := range op.Revs[:n] {
 		out := peer.CopiedRev{Rev: source.latest(op.ID, asked)}
 		switch {
-		case !source.has(op.ID, asked):
+		case w.isGone(op.ID, asked):
 			out.Missing = true
 		case w.refuses[op.ID]:
 			out.Refused = &peer.Refusal{ID: op.ID, Rev: out.Rev, Status: 403, Error: "forbidden"}
