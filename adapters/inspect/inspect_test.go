@@ -24,7 +24,7 @@ import (
 
 var root = tuple.Subspace(tuple.Pack("test"))
 
-// filled makes a store with some documents and their jobs.
+// filled makes a store with n documents and their jobs.
 func filled(t *testing.T, db kv.Database, n int) *jobstore.Store {
 	t.Helper()
 	s := jobstore.New(root, jobstore.DefaultConfig(repid.Server{UUID: "uuid"}))
@@ -190,7 +190,7 @@ func (w *flaky) After(_ time.Duration, f func())                 { f() }
 func TestFailedReads(t *testing.T) {
 	world := &flaky{left: math.MaxInt}
 	db := fakefdb.New(fakefdb.InWorld(world))
-	s := filled(t, db, 20) // each of its reads is a check
+	s := filled(t, db, 20) // there is a check for each read of it
 	damage(t, db, s.Keys)
 	told := func(reads int) (list []string, s Summary) {
 		world.left = reads

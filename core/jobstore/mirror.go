@@ -29,7 +29,7 @@ func Mirror(s *Store, tx kv.Tx, db *docs.Database, list []Mirrored, now instant.
 	if err != nil {
 		return 0, err
 	}
-	list = list[:len(found)]
+	list = list[:len(found)] // fewer than editsAtOnce
 	m := mirroring{foreseen: foreseen{s: s}, db: db, contents: map[string][]*content{}, now: now}
 	n := 0
 	for size := 0; n < len(list); n++ {

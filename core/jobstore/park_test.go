@@ -404,8 +404,8 @@ func TestReturnUnderTags(t *testing.T) {
 	}
 }
 
-// TestReturnFromEarlierPolicy: a job that was paused when the policy changed comes back to the place that it had,
-// before those that were queued behind it then.
+// TestReturnFromEarlierPolicy: a job that was paused while the policy changed comes back to the place that it had,
+// though other jobs have used up time since.
 func TestReturnFromEarlierPolicy(t *testing.T) {
 	b := newBench(t)
 	to := func(p schedule.Policy) { b.share(func(c *Sharing) { c.Policy = p }) }

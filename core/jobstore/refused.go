@@ -152,7 +152,8 @@ func (h Owned) StoreRefused(by string, findings []replication.Finding) error {
 	})
 }
 
-// byEnd names the change of a list with which a job fails. It needs no name of its own, as the job is over then.
+// byEnd is the name of each change of a list with which a job fails. No StoreRefused has it. It need not tell such
+// changes apart: a repeated attempt finds the job over, and changes nothing.
 const byEnd = "end"
 
 // list puts findings into the list, and takes out those that are over; the caller stores the record.

@@ -48,7 +48,7 @@ func (a agenda[T]) next() instant.Time {
 // take takes off what is due, and returns it in the order of the numbers.
 func (a *agenda[T]) take(now instant.Time) []T {
 	some := 0
-	for (*a)[some:].next() <= now {
+	for (*a)[some:].next() <= now { // next is Never once none is left
 		some++
 	}
 	due := slices.Clone((*a)[:some])

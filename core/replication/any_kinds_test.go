@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"testing"
 
 	"couchrelay/core/json"
 	"couchrelay/core/peer"
@@ -273,7 +274,7 @@ func (o *order) olderRuns(job string) {
 }
 
 // forgetful is a log as an older release has it.
-func forgetful(t interface{ Fatal(...any) }, body []byte, entries, names bool) []byte {
+func forgetful(t testing.TB, body []byte, entries, names bool) []byte {
 	var log map[string]json.Raw
 	var history []map[string]json.Raw
 	if err := json.Decode(body, &log); err != nil {

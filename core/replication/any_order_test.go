@@ -93,8 +93,8 @@ type order struct {
 
 func newOrder(t *testing.T, d disorder, seed uint64) *order {
 	o := &order{shared: newShared(t), disorder: d, Rand: rand.New(rand.NewPCG(seed, 7)), why: "it is the first"}
-	o.odds = odds{map[string]choice{}, map[string]choice{}, [2]map[peerRev]bool{{}, {}}, map[string]*mood{},
-		map[peerRev]bool{}, peer.Zero}
+	o.odds = odds{choices: map[string]choice{}, were: map[string]choice{}, purges: [2]map[peerRev]bool{{}, {}},
+		moods: map[string]*mood{}, lost: map[peerRev]bool{}, covers: peer.Zero}
 	o.as("a")
 	o.answer, o.elsewhere, o.reply = o.refusesLog, o.listsElsewhere, o.feels
 	o.exact = true

@@ -275,9 +275,9 @@ func (f *refusals) onStored() {
 	f.storing = nil
 }
 
-// stop gives up what is under way. What was refused and is not stored belongs to batches that are given up too. What
-// the store is being told stays known: if that takes something off the list, the run ends only after the answer, so
-// that its last checkpoint tells it. Otherwise the next run would copy all anew.
+// stop ends the pass, and drops the findings that wait for the store: the batches that they belong to are given up,
+// too. If the change that the store has been sent takes something off the list, the run waits for the answer, so that
+// its last checkpoint tells of the change. Otherwise the next run would copy all anew.
 func (f *refusals) stop() { f.queue, f.passing = nil, false }
 
 // ending reports whether a one-shot has brought over all that its feed had.

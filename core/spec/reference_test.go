@@ -97,8 +97,8 @@ func TestHeaderTexts(t *testing.T) {
 	}
 }
 
-// TestHeadersOfOneName: beside Authorization, a header joins the default one of its name as it does in CouchDB, whose
-// order of both is that of their bytes; replication ids hash it.
+// TestHeadersOfOneName: beside a header Authorization, CouchDB joins headers whose names differ in case alone, also
+// with the default ones. The values are in the order of the names' bytes, and replication ids hash the result.
 func TestHeadersOfOneName(t *testing.T) {
 	source := `{"url":"http://s/a","headers":{"authorization":"Bearer x","accept":"text/x"}}`
 	r, err := ParseRequest([]byte(`{"source":`+source+`,"target":"http://t/b"}`), DefaultConfig())

@@ -175,7 +175,7 @@ func TestSecretNames(t *testing.T) {
 	}
 }
 
-// TestSecretDecodedAnew: what a secret was before does not show through what is decoded into it.
+// TestSecretDecodedAnew: decoding into a secret that was set before leaves nothing of its old value.
 func TestSecretDecodedAnew(t *testing.T) {
 	for text, want := range map[string]Secret{"null": {}, `"*****"`: Hide(""), `{"secret":"a"}`: Refer("a")} {
 		for _, s := range []Secret{{}, Hide("x"), Refer("b")} {

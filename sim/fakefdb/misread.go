@@ -66,8 +66,8 @@ type misread struct {
 	failed error           // as Misreading.Failed
 }
 
-// Unreadable is a value of which nothing can be made, be it a part of one that is in several rows: no text in JSON has
-// its second byte.
+// Unreadable is a value that nothing can be made of. It may also stand for one of several rows of a record, within a
+// text, so it has a byte that no text in JSON may have: zero.
 const Unreadable = "\xff\x00"
 
 // UnreadableKey is a key behind another one and before all others. What it has more than that one begins no element of
