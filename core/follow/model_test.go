@@ -193,9 +193,12 @@ func restore(w *world, backup *couch, model map[string]*users) {
 	backup.made, backup.unread, backup.unable, backup.barred, backup.hidden = was.made, was.unread, was.unable,
 		was.barred, was.hidden
 	w.couch = backup
+	before := maps.Clone(model)
 	clear(model)
 	for id, d := range backup.docs {
-		model[id] = &users{}
+		// A worker may have read just before that the document is deleted, and removes its job yet.
+		known := before[id]
+		model[id] = &users{old: known == nil || known.body == "" || known.old}
 		if !d.deleted {
 			model[id].body, _ = plain([]byte(d.body))
 		}
