@@ -15,6 +15,7 @@ type section struct {
 type setting struct {
 	key, value string
 	line       int
+	more       []int // the lines that go on with the value
 }
 
 // parseINI reads CouchDB's format: [section], key = value, and comments from a ; or # at the start of a line,
@@ -39,8 +40,9 @@ func parseINI(text string) (sections []section, err error) {
 		}
 		key, value, is := strings.Cut(line, "=")
 		if !is && continues(sections, whole) {
-			last := &sections[len(sections)-1]
-			last.keys[len(last.keys)-1].value += " " + line
+			keys := sections[len(sections)-1].keys
+			last := &keys[len(keys)-1]
+			last.value, last.more = last.value+" "+line, append(last.more, n+1)
 			continue
 		}
 		if key = strings.TrimSpace(key); !is || key == "" {
@@ -50,7 +52,7 @@ func parseINI(text string) (sections []section, err error) {
 			return nil, fmt.Errorf("line %d: a key before the first [section]", n+1)
 		}
 		last := &sections[len(sections)-1]
-		last.keys = append(last.keys, setting{key, strings.TrimSpace(value), n + 1})
+		last.keys = append(last.keys, setting{key: key, value: strings.TrimSpace(value), line: n + 1})
 	}
 	return sections, nil
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -69,17 +68,52 @@ func (l Local) Names() []Name {
 	})
 }
 
-// String is the text of the file.
-func (l Local) String() string {
-	text, section := bytes.NewBufferString(localHeader), ""
-	for _, n := range l.Names() {
-		if n.Section != section {
-			section = n.Section
-			fmt.Fprintf(text, "\n[%s]\n", section)
-		}
-		fmt.Fprintf(text, "%s = %s\n", n.Key, l[n])
+// edit returns the text of a file that has these settings, and of the text that it had all lines that are no settings,
+// or still are right: users keep their comments there. The text has to be one that parseINI reads.
+func (l Local) edit(text string) (string, error) {
+	sections, err := parseINI(text)
+	if err != nil {
+		return "", err
 	}
-	return text.String()
+	lines := strings.Split(strings.TrimRight(strings.ReplaceAll(text, "\r\n", "\n"), "\n"), "\n")
+	holds, header := map[Name]int{}, map[string]int{} // the last line of each, which wins
+	for _, s := range sections {
+		header[s.name] = s.line
+		for _, k := range s.keys {
+			holds[Name{s.name, k.key}] = k.line
+		}
+	}
+	gone := map[int]bool{}
+	for _, s := range sections {
+		for _, k := range s.keys {
+			n := Name{s.name, k.key}
+			value, is := l[n]
+			gone[k.line] = !is || k.line != holds[n]
+			if value != k.value {
+				lines[k.line-1] = n.Key + " = " + value
+			}
+			for _, line := range k.more {
+				gone[line] = gone[k.line] || value != k.value
+			}
+		}
+	}
+	for _, n := range l.Names() {
+		if holds[n] > 0 {
+			continue
+		}
+		if header[n.Section] == 0 {
+			lines = append(lines, "", "["+n.Section+"]")
+			header[n.Section] = len(lines)
+		}
+		lines[header[n.Section]-1] += "\n" + n.Key + " = " + l[n]
+	}
+	kept := lines[:0]
+	for i, line := range lines {
+		if !gone[i+1] {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "\n") + "\n", nil
 }
 
 // Storable returns an error for a setting that a file cannot hold as it is.
@@ -96,7 +130,8 @@ func Storable(n Name, value string) error {
 				"value both", n.Section, maxKey, n.Key)
 		}
 	}
-	read, err := parseLocal(Local{n: value}.String())
+	text, _ := Local{n: value}.edit("")
+	read, err := parseLocal(text)
 	if err != nil || !maps.Equal(read, Local{n: value}) {
 		return fmt.Errorf("%s: must be as a line \"key = value\" of a file can hold it: no space at either end, "+
 			"no ; behind a space or at the start, no = in the key", n)
@@ -108,14 +143,24 @@ func Storable(n Name, value string) error {
 type Draft struct{ temporary, path string }
 
 // Draft writes the settings beside the file at path, or what that links to, so that putting them in place needs no more
-// space. The caller has to Place or Discard it.
+// space. Comments of the file stay. The caller has to Place or Discard it.
 func (l Local) Draft(path string) (d Draft, err error) {
-	text := l.String()
-	if len(text) > maxLocal {
-		return d, fmt.Errorf("local configuration %s: would have %d bytes, and may have %d", path, len(text), maxLocal)
-	}
 	if path, err = durable.Target(path); err != nil {
 		return d, fmt.Errorf("local configuration: %w", err)
+	}
+	now, err := durable.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		now, err = []byte(localHeader), nil
+	}
+	if err != nil {
+		return d, fmt.Errorf("local configuration: %w", err)
+	}
+	text, err := l.edit(string(now))
+	if err != nil {
+		return d, fmt.Errorf("local configuration %s: %w", path, err)
+	}
+	if len(text) > maxLocal {
+		return d, fmt.Errorf("local configuration %s: would have %d bytes, and may have %d", path, len(text), maxLocal)
 	}
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
 	if err != nil {
