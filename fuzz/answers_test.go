@@ -183,7 +183,8 @@ func checkWritten(t *testing.T, answer, written []byte, asked []peer.DocRev, got
 		request.Docs = request.Docs[1:]
 		var members map[string]any
 		err := json.Unmarshal(raw, &members)
-		if err != nil && !bytes.Contains(raw, []byte("e")) && !bytes.Contains(raw, []byte("E")) { // a number too large for Go
+		if err != nil && !bytes.Contains(raw, []byte("e")) &&
+			!bytes.Contains(raw, []byte("E")) { // a number too large for Go
 			t.Fatalf("%s: %v", raw, err)
 		}
 		if err == nil && (members["_id"] != asked[i].ID || members["_rev"] != d.Rev) && unique(raw) {

@@ -24,7 +24,8 @@ func FuzzUpload(f *testing.F) {
 		return body
 	}
 	f.Add(whole(docWithFiles, "hello", "zip!"), `multipart/related; boundary="inner"`)
-	f.Add(whole(`{"_id":"doc","_rev":"1-a","_attachments":{"f":{"length":5,"follows":true},"g":{"data":"aGVsbG8="}}}`, "hello"), `multipart/related; boundary="inner"`)
+	f.Add(whole(`{"_id":"doc","_rev":"1-a","_attachments":{"f":{"length":5,"follows":true},"g":{"data":"aGVsbG8="}}}`,
+		"hello"), `multipart/related; boundary="inner"`)
 	f.Add(whole(`{"_id":"doc","_rev":"1-a","_attachments":{"f":{"length":4,"follows":true}}}`, "hello"),
 		`multipart/related; boundary="inner"`)
 	f.Add(whole(docAlone, "hello"), `multipart/related; boundary=inner`)

@@ -53,7 +53,8 @@ func play(t *testing.T, pattern string, check func(*testing.T, *scenario.Scenari
 			for seed := s.First; seed < s.First+s.Seeds(); seed++ {
 				o := campaign.Play(s.Config, s.Decider(seed))
 				if o.Violation != nil {
-					t.Errorf("seed %d: %s\n%s\ngo run ./cmd/couchsim replay scenarios/%s --seed %d", seed, o.Violation, o.Stack, file, seed)
+					t.Errorf("seed %d: %s\n%s\ngo run ./cmd/couchsim replay scenarios/%s --seed %d", seed,
+						o.Violation, o.Stack, file, seed)
 				}
 			}
 		})

@@ -27,7 +27,8 @@ func TestDiffRevs(t *testing.T) {
 	}{
 		{"all there", `{}`, nil, ""},
 		{"in the order of the question",
-			`{"a":{"missing":["3-c"],"possible_ancestors":["2-x","1-x"]},"b\"":{"missing":["1-a","2-b"],"x":{}}}`, []peer.DocMissing{
+			`{"a":{"missing":["3-c"],"possible_ancestors":["2-x","1-x"]},"b\"":{"missing":["1-a","2-b"],"x":{}}}`,
+			[]peer.DocMissing{
 				{ID: `b"`, Missing: []string{"1-a", "2-b"}},
 				{ID: "a", Missing: []string{"3-c"}, Ancestors: []string{"2-x", "1-x"}},
 			}, ""},

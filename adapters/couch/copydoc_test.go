@@ -39,7 +39,8 @@ func (m *mixed) part(doc string, atts ...att) *mixed {
 	fmt.Fprintf(&m.out, "\r\n--outer\r\nContent-Type: multipart/related; boundary=\"inner\"\r\n\r\n"+
 		"--inner\r\nContent-Type: application/json\r\n\r\n%s\r\n--inner", doc)
 	for _, a := range atts {
-		fmt.Fprintf(&m.out, "\r\nContent-Disposition: attachment; filename=\"%s\"\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s\r\n--inner", a.name, a.kind, len(a.data), a.data)
+		fmt.Fprintf(&m.out,
+			"\r\nContent-Disposition: attachment; filename=\"%s\"\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s\r\n--inner", a.name, a.kind, len(a.data), a.data)
 	}
 	m.out.WriteString("--")
 	return m

@@ -81,7 +81,8 @@ func TestRouter(t *testing.T) {
 		if got := fmt.Sprintf("%d %s", w.Code, strings.TrimSuffix(w.Body.String(), "\n")); got != want {
 			t.Errorf("%s: %s, want %s", request, got, want)
 		}
-		if allow := w.Header().Get("Allow"); (w.Code == http.StatusMethodNotAllowed) != (allow != "") || !strings.Contains(w.Body.String(), allow) {
+		if allow := w.Header().Get("Allow"); (w.Code == http.StatusMethodNotAllowed) != (allow != "") ||
+			!strings.Contains(w.Body.String(), allow) {
 			t.Errorf("%s: Allow is %q", request, allow)
 		}
 	}
@@ -102,7 +103,8 @@ func TestGuardComesFirst(t *testing.T) {
 // TestRouterWithoutPath: what no route takes is not found.
 func TestRouterWithoutPath(t *testing.T) {
 	w := httptest.NewRecorder()
-	NewRouter(nil, []Route{{Method: "GET", Path: "/a", Handler: told()}}).ServeHTTP(w, httptest.NewRequest("GET", "/b", nil))
+	NewRouter(nil, []Route{{Method: "GET", Path: "/a", Handler: told()}}).ServeHTTP(w,
+		httptest.NewRequest("GET", "/b", nil))
 	if got := w.Body.String(); w.Code != http.StatusNotFound || got != `{"error":"not_found","reason":"missing"}`+"\n" {
 		t.Errorf("%d %s", w.Code, got)
 	}

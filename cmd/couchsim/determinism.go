@@ -135,7 +135,8 @@ func (w worlds) elsewhere(p campaign.Probe, seeds uint64) ([]campaign.Trail, err
 	}
 	number := func(name string, n uint64) string { return "--" + name + "=" + strconv.FormatUint(n, 10) }
 	args := append([]string{"probe"}, w.args...)
-	args = append(args, number("seed", p.Seed), number("seeds", seeds), number("every", p.Every), number("from", p.From), number("to", p.To))
+	args = append(args, number("seed", p.Seed), number("seeds", seeds), number("every", p.Every),
+		number("from", p.From), number("to", p.To))
 	command := exec.Command(program, args...)
 	command.Env = append(os.Environ(), "GOMAXPROCS=1")
 	command.Stderr = os.Stderr

@@ -37,7 +37,8 @@ func (c *faultsCommand) Run() error {
 	if err != nil {
 		return err
 	}
-	plan := campaign.Campaign{World: w.of, First: c.Seed, Seeds: c.Seeds, Sample: c.Sample, Progress: progress(os.Stderr)}
+	plan := campaign.Campaign{World: w.of, First: c.Seed, Seeds: c.Seeds, Sample: c.Sample,
+		Progress: progress(os.Stderr)}
 	ctx, stop := interruptible()
 	defer stop()
 	report := plan.Run(ctx)
@@ -65,7 +66,8 @@ func printCatalogue(out io.Writer, r *campaign.Report) error {
 		if n == nil {
 			n = &campaign.Count{}
 		}
-		fmt.Fprintf(table, "%d\t%s\t%s\t%d of %d\n", n.Enabled, thousands(n.Reached), thousands(n.Fired), n.Mattered, n.Sampled)
+		fmt.Fprintf(table, "%d\t%s\t%s\t%d of %d\n", n.Enabled, thousands(n.Reached), thousands(n.Fired), n.Mattered,
+			n.Sampled)
 	}
 	return table.Flush()
 }

@@ -57,7 +57,8 @@ func printStep(out io.Writer, s eventlog.Step, grep *regexp.Regexp) {
 // are the same.
 func logVerdict(out io.Writer, path string, r eventlog.Report, err error) error {
 	if d, is := errors.AsType[*eventlog.Difference](err); is {
-		fmt.Fprintf(out, "\n%s\n  recorded by %s:\n%s  decided now:\n%s", d, r.Program, indented(d.Recorded), indented(d.Effects))
+		fmt.Fprintf(out, "\n%s\n  recorded by %s:\n%s  decided now:\n%s", d, r.Program, indented(d.Recorded),
+			indented(d.Effects))
 		if strings.Join(d.Recorded, "\n") == strings.Join(d.Effects, "\n") {
 			fmt.Fprintln(out, "  in words they are the same; they differ in what the words leave out")
 		}
@@ -70,7 +71,8 @@ func logVerdict(out io.Writer, path string, r eventlog.Report, err error) error 
 	if err != nil {
 		return fmt.Errorf("%s, after %d good events: %w", path, r.Events, err)
 	}
-	fmt.Fprintf(out, "%s events of node %s and %d runs in %s, recorded by %s: same decisions\n", thousands(uint64(r.Events)), r.Node, r.Runs, r.Took.Round(time.Millisecond), r.Program)
+	fmt.Fprintf(out, "%s events of node %s and %d runs in %s, recorded by %s: same decisions\n",
+		thousands(uint64(r.Events)), r.Node, r.Runs, r.Took.Round(time.Millisecond), r.Program)
 	if r.Cut {
 		fmt.Fprintln(out, "the log was not closed: the process, or its disk, ended there")
 	}

@@ -41,7 +41,8 @@ func TestReplayLog(t *testing.T) {
 	if err := (&replayCommand{Log: path}).replayLog(&out); err != nil {
 		t.Fatal(err)
 	}
-	if text := out.String(); !strings.Contains(text, "2 events of node n") || !strings.Contains(text, "same decisions") || !strings.Contains(text, "> ask 1 join as n/1") {
+	if text := out.String(); !strings.Contains(text, "2 events of node n") ||
+		!strings.Contains(text, "same decisions") || !strings.Contains(text, "> ask 1 join as n/1") {
 		t.Error(text)
 	}
 	raw, err := os.ReadFile(path)
@@ -52,7 +53,8 @@ func TestReplayLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	out.Reset()
-	if err := (&replayCommand{Log: path, Grep: "nothing"}).replayLog(&out); err != nil || !strings.Contains(out.String(), "was not closed") || strings.Contains(out.String(), "join") {
+	if err := (&replayCommand{Log: path, Grep: "nothing"}).replayLog(&out); err != nil ||
+		!strings.Contains(out.String(), "was not closed") || strings.Contains(out.String(), "join") {
 		t.Error(err, out.String())
 	}
 }
@@ -64,7 +66,8 @@ func TestReplayLogThatDiffers(t *testing.T) {
 	if code, is := errors.AsType[status](err); !is || code != exitUnsafe {
 		t.Error(err)
 	}
-	if text := out.String(); !strings.Contains(text, "event 1, start, is decided otherwise") || !strings.Contains(text, "    exit\n") {
+	if text := out.String(); !strings.Contains(text, "event 1, start, is decided otherwise") ||
+		!strings.Contains(text, "    exit\n") {
 		t.Error(text)
 	}
 }

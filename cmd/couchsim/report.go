@@ -16,14 +16,17 @@ import (
 // printReport prints one table: the speed, and the faults by family.
 func printReport(out io.Writer, w worlds, r *campaign.Report) {
 	seconds := r.Took.Seconds()
-	fmt.Fprintf(out, "%s, %d seeds from %d on %d cores: %d violations\n", w.name, r.Seeds, r.First, r.Workers, len(r.Failures))
-	fmt.Fprintf(out, "%s, %.1f seeds/s, %s events/s; %.0f hours of virtual time, %s times as fast as the clock\n", r.Took.Round(time.Millisecond),
-		float64(r.Seeds)/seconds, thousands(uint64(float64(r.Events)/seconds)), r.Virtual.Hours(), thousands(uint64(r.Virtual.Seconds()/seconds)))
+	fmt.Fprintf(out, "%s, %d seeds from %d on %d cores: %d violations\n", w.name, r.Seeds, r.First, r.Workers,
+		len(r.Failures))
+	fmt.Fprintf(out, "%s, %.1f seeds/s, %s events/s; %.0f hours of virtual time, %s times as fast as the clock\n",
+		r.Took.Round(time.Millisecond), float64(r.Seeds)/seconds, thousands(uint64(float64(r.Events)/seconds)),
+		r.Virtual.Hours(), thousands(uint64(r.Virtual.Seconds()/seconds)))
 	fmt.Fprintln(out)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "faults\tof\tenabled\treached\tfired\tnever fired\t")
 	for _, family := range families(r) {
-		fmt.Fprintf(table, "%s\t%d\t%d\t%s\t%s\t%d\t\n", family.name, len(family.members), family.enabled, thousands(family.reached), thousands(family.fired), family.never)
+		fmt.Fprintf(table, "%s\t%d\t%d\t%s\t%s\t%d\t\n", family.name, len(family.members), family.enabled,
+			thousands(family.reached), thousands(family.fired), family.never)
 	}
 	table.Flush()
 	if never := r.Protocol.Never(); len(never) > 0 {

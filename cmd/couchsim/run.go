@@ -46,7 +46,8 @@ func (c *runCommand) Run() error {
 		return err
 	}
 	first, seeds := w.seeds(c.Seed, c.Seeds, c.Duration)
-	plan := campaign.Campaign{World: w.of, First: first, Seeds: seeds, Duration: c.Duration, Workers: c.Workers, Stop: c.Stop}
+	plan := campaign.Campaign{World: w.of, First: first, Seeds: seeds, Duration: c.Duration, Workers: c.Workers,
+		Stop: c.Stop}
 	plan.Progress = progress(os.Stderr)
 	ctx, stop := interruptible()
 	defer stop()
@@ -119,7 +120,8 @@ func progress(out *os.File) func(*campaign.Report) {
 		if !live {
 			return
 		}
-		fmt.Fprintf(out, "\r%d seeds, %d violations, %.0f events/s ", r.Seeds, len(r.Failures), float64(r.Events)/r.Took.Seconds())
+		fmt.Fprintf(out, "\r%d seeds, %d violations, %.0f events/s ", r.Seeds, len(r.Failures),
+			float64(r.Events)/r.Took.Seconds())
 	}
 }
 
@@ -155,7 +157,8 @@ func printFailure(out io.Writer, w worlds, f campaign.Failure) {
 	fmt.Fprintf(out, "\n%s  %s %s\n", v.ID, oracle.Says(v.ID), oneLine(v.Text))
 	what, seed, file := w.name, "", strings.ToLower(v.ID)
 	if !w.scripted() {
-		what, seed, file = fmt.Sprintf("seed %d of %s", f.Seed, w.name), fmt.Sprintf(" --seed %d", f.Seed), fmt.Sprintf("%s-seed%d", file, f.Seed)
+		what, seed, file = fmt.Sprintf("seed %d of %s", f.Seed, w.name), fmt.Sprintf(" --seed %d", f.Seed),
+			fmt.Sprintf("%s-seed%d", file, f.Seed)
 	}
 	fmt.Fprintf(out, "    %s, event %d, %s after the beginning%s\n", what, v.Step, f.Virtual, commit())
 	fmt.Fprintf(out, "    %s\n", w.command("replay")+seed)

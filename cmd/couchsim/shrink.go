@@ -58,7 +58,8 @@ func (c *shrinkCommand) Run() error {
 		fmt.Sprintf("Shrunk from %s.", from),
 	}
 	text := scenario.Format(s)
-	fmt.Fprintf(os.Stderr, "%s; %d decisions became %d, in %d runs and %s\n", result.After.ID, result.Decisions, len(s.Decisions), result.Runs, time.Since(began).Round(time.Millisecond))
+	fmt.Fprintf(os.Stderr, "%s; %d decisions became %d, in %d runs and %s\n", result.After.ID, result.Decisions,
+		len(s.Decisions), result.Runs, time.Since(began).Round(time.Millisecond))
 	if c.Output == "" {
 		fmt.Print(text)
 		return nil

@@ -11,7 +11,8 @@ import (
 
 func TestDelay(t *testing.T) {
 	for errors, want := range map[int]time.Duration{
-		-1: 0, 0: 0, 1: 32 * time.Second, 2: 64 * time.Second, 3: 128 * time.Second, 10: 16384 * time.Second, 12: 65536 * time.Second,
+		-1: 0, 0: 0, 1: 32 * time.Second, 2: 64 * time.Second, 3: 128 * time.Second, 10: 16384 * time.Second,
+		12: 65536 * time.Second,
 		13: 131072 * time.Second, 14: 172800 * time.Second, 15: 172800 * time.Second, 1 << 40: 172800 * time.Second,
 	} {
 		if got := Default.Delay(errors); got != want {

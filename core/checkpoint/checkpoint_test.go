@@ -71,7 +71,8 @@ func TestCompare(t *testing.T) {
 func TestCompareIsCommon(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		gen := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) string {
-			return fmt.Sprintf("%c@%d", rapid.IntRange('a', 'd').Draw(t, "session"), rapid.IntRange(1, 4).Draw(t, "seq"))
+			return fmt.Sprintf("%c@%d", rapid.IntRange('a', 'd').Draw(t, "session"),
+				rapid.IntRange(1, 4).Draw(t, "seq"))
 		}), 0, 6)
 		source, target := logOf(gen.Draw(t, "source")...), logOf(gen.Draw(t, "target")...)
 		start, history := Compare(source, target, all)
@@ -204,7 +205,8 @@ func TestSeqsAreText(t *testing.T) {
 	if !strings.Contains(string(written), `"source_last_seq":"12-<&>/é"`) {
 		t.Errorf("written as %s", written)
 	}
-	rewritten := strings.NewReplacer("<", `\u003C`, "&", `\u0026`, "/", `\/`, "é", `\u00e9`, ":", " : ").Replace(string(written))
+	rewritten := strings.NewReplacer("<", `\u003C`, "&", `\u0026`, "/", `\/`, "é", `\u00e9`, ":",
+		" : ").Replace(string(written))
 	source, err := Parse(written)
 	target, errRewritten := Parse([]byte(rewritten))
 	start, _ := Compare(source, target, all)

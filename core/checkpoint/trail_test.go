@@ -11,7 +11,8 @@ import (
 // TestTrailKeeps pins which of a run's own checkpoints stay.
 func TestTrailKeeps(t *testing.T) {
 	for count, want := range map[int64]string{
-		1: "[1]", 2: "[2 1]", 3: "[3 2 1]", 4: "[4 3 2]", 5: "[5 4 3 2]", 8: "[8 7 6 4]", 9: "[9 8 7 6 4]", 12: "[12 11 10 8 4]", 13: "[13 12 11 10 8]",
+		1: "[1]", 2: "[2 1]", 3: "[3 2 1]", 4: "[4 3 2]", 5: "[5 4 3 2]", 8: "[8 7 6 4]", 9: "[9 8 7 6 4]",
+		12: "[12 11 10 8 4]", 13: "[13 12 11 10 8]",
 	} {
 		trail := NewTrail(nil)
 		for n := int64(1); n <= count; n++ {
@@ -42,7 +43,8 @@ func TestTrailLeavesRoom(t *testing.T) {
 	if oldest := trail.numbers[len(trail.numbers)-1]; oldest > 1<<39 {
 		t.Errorf("the one that both logs have is not there; the oldest is %d", oldest)
 	}
-	if len(trail.own) != maxOwn || len(all) != MaxHistory || all[0].SessionID != "new" || all[maxOwn-1].SessionID == "" || all[maxOwn].SessionID != "" {
+	if len(trail.own) != maxOwn || len(all) != MaxHistory || all[0].SessionID != "new" ||
+		all[maxOwn-1].SessionID == "" || all[maxOwn].SessionID != "" {
 		t.Errorf("%d own ones of %d: %v", len(trail.own), len(all), trail.numbers)
 	}
 }
@@ -54,7 +56,8 @@ func TestTrail(t *testing.T) {
 	for n := 1; n <= 1000; n++ {
 		written = append(written, trail.Add(entry(fmt.Sprint("s", n), fmt.Sprint(100+n)), ""))
 		all := written[n-1]
-		if len(all) > MaxHistory || all[0].SessionID != fmt.Sprint("s", n) || n > 1 && all[1].SessionID != fmt.Sprint("s", n-1) {
+		if len(all) > MaxHistory || all[0].SessionID != fmt.Sprint("s", n) || n > 1 &&
+			all[1].SessionID != fmt.Sprint("s", n-1) {
 			t.Fatalf("checkpoint %d writes %v", n, all)
 		}
 		if tail := all[len(all)-2:]; !slices.Equal(tail, base) {

@@ -81,21 +81,24 @@ func TestUpload(t *testing.T) {
 // TestStubs goes through what a stub may stand for.
 func TestStubs(t *testing.T) {
 	w := newWorld(t)
-	first := w.put(t, `{"_id":"a","_attachments":{"f":{"data":"b25l","content_type":"text/plain"},"g":{"data":"dHdv"}}}`)
+	first := w.put(t,
+		`{"_id":"a","_attachments":{"f":{"data":"b25l","content_type":"text/plain"},"g":{"data":"dHdv"}}}`)
 	want := `{"_id":"a","_rev":"` + first + `","_attachments":{"f":{"content_type":"text/plain","revpos":1,"digest":"md5-+XxdKZQb+xsv2rCHSQargg==",` +
 		`"length":3,"stub":true},"g":{"content_type":"application/octet-stream","revpos":1,"digest":"md5-uKn3Fdu2T9XFbneDxoIKYQ==","length":3,"stub":true}}}`
 	if got := w.get(t, "a", Want{}, Format{}); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	for _, stub := range []string{`{"h":{"stub":true}}`, `{"f":{"stub":true,"revpos":2}}`, `{"f":{"follows":true,"length":1}}`} {
-		if got := w.put(t, `{"_id":"a","_rev":"`+first+`","_attachments":`+stub+`}`); got != "missing_stub" && got != "bad_request" {
+		if got := w.put(t, `{"_id":"a","_rev":"`+first+`","_attachments":`+stub+`}`); got != "missing_stub" &&
+			got != "bad_request" {
 			t.Errorf("%s: %s", stub, got)
 		}
 	}
 	if got := w.keys(t, keyBlob); got != "[2]" {
 		t.Errorf("%s pieces", got)
 	}
-	second := w.put(t, `{"_id":"a","_rev":"`+first+`","_attachments":{"f":{"stub":true,"revpos":1},"h":{"data":"b25l"}}}`)
+	second := w.put(t,
+		`{"_id":"a","_rev":"`+first+`","_attachments":{"f":{"stub":true,"revpos":1},"h":{"data":"b25l"}}}`)
 	if got := w.keys(t, keyBlob); got != "[1]" { // f and h are the same bytes, g is gone
 		t.Errorf("%s pieces", got)
 	}
@@ -219,7 +222,8 @@ func TestSweepsInParts(t *testing.T) {
 // TestEncodings: what is stored encoded says so where asked for.
 func TestEncodings(t *testing.T) {
 	w := newWorld(t)
-	e := replicated(t, `{"_id":"a","_rev":"4-x","_attachments":{"f":{"follows":true,"encoding":"gzip","length":100,"encoded_length":5,"revpos":2}}}`)
+	e := replicated(t,
+		`{"_id":"a","_rev":"4-x","_attachments":{"f":{"follows":true,"encoding":"gzip","length":100,"encoded_length":5,"revpos":2}}}`)
 	e.Attachments[0].Content, e.Attachments[0].Upload = Uploaded, w.upload(t, 1, []byte("gzip!"), 2)
 	w.update(t, e)
 	a := `"content_type":"application/octet-stream","revpos":2,"digest":"md5-abUU9ERPjGFETBGcYl7p6A==","length":100,"stub":true`
@@ -257,7 +261,8 @@ func TestUploadRefused(t *testing.T) {
 		return outcome(w.update(t, e)[0])
 	}
 	data := bytes.Repeat([]byte("x"), uploadBatch+10)
-	taken, wrong, aborted, idle := w.upload(t, 1, data, 1000), w.upload(t, 2, data, 1000), w.upload(t, 3, data, 1000), w.upload(t, 4, data, 1000)
+	taken, wrong, aborted, idle := w.upload(t, 1, data, 1000), w.upload(t, 2, data, 1000), w.upload(t, 3, data, 1000),
+		w.upload(t, 4, data, 1000)
 	if got := with(taken, taken.digest); !strings.HasPrefix(got, "1-") {
 		t.Errorf("taken: %s", got)
 	}
@@ -275,7 +280,8 @@ func TestUploadRefused(t *testing.T) {
 		t.Errorf("aborted: %s", got)
 	}
 	sweep := func(before int64) int {
-		n, err := kv.Run(t.Context(), w, func(tx kv.Tx) (int, error) { return w.SweepUploads(tx, instant.Seconds(before), 10) })
+		n, err := kv.Run(t.Context(), w,
+			func(tx kv.Tx) (int, error) { return w.SweepUploads(tx, instant.Seconds(before), 10) })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,7 +31,8 @@ func BenchmarkUpdate(b *testing.B) {
 				edits := make([]Edit, size)
 				for i := range edits {
 					n++
-					edits[i] = Edit{Document: Document{ID: fmt.Sprintf("doc%09d", n), Rev: rev("1-967a00dff5e02add41819138abb3284d"), Body: body}, Replicated: true}
+					edits[i] = Edit{Document: Document{ID: fmt.Sprintf("doc%09d", n),
+						Rev: rev("1-967a00dff5e02add41819138abb3284d"), Body: body}, Replicated: true}
 				}
 				w.update(b, edits...)
 			}

@@ -90,7 +90,8 @@ func TestChangesPages(t *testing.T) {
 	for at, exact := range map[int]bool{0: true, 900: true, 999: true, 1250: false, 1499: true, 1500: true, 2499: true} {
 		pending := must(t, w, func(db *Database) (int64, error) { return db.Pending(rows[at].Seq) })
 		want := int64(len(rows) - at - 1)
-		if exact && pending != want || pending <= 0 && want > 0 || pending <= 1000 && !exact || pending >= 1500 && !exact {
+		if exact && pending != want || pending <= 0 && want > 0 || pending <= 1000 && !exact || pending >= 1500 &&
+			!exact {
 			t.Errorf("pending after row %d: %d, want %d", at, pending, want)
 		}
 	}
@@ -241,7 +242,8 @@ func TestPagesAreBounded(t *testing.T) {
 	body := []byte(`{"t":"` + strings.Repeat("x", 10*chunkSize) + `"}`)
 	var edits []Edit
 	for i := range 15 {
-		edits = append(edits, Edit{Document: Document{ID: fmt.Sprintf("d%02d", i), Rev: rev("1-a"), Body: body}, Replicated: true})
+		edits = append(edits,
+			Edit{Document: Document{ID: fmt.Sprintf("d%02d", i), Rev: rev("1-a"), Body: body}, Replicated: true})
 	}
 	w.update(t, edits...)
 	most := readChunks/11 + 1
@@ -290,7 +292,8 @@ func TestPagesAreBounded(t *testing.T) {
 		edits[i].Ancestors = append([]string{"x"}, history...)
 		edits[i].Rev = rev("1002-y")
 	}
-	if n := len(must(t, w, func(db *Database) ([]Written, error) { return db.Update(edits) })); n == len(edits) || n < 50 {
+	if n := len(must(t, w, func(db *Database) ([]Written, error) { return db.Update(edits) })); n == len(edits) ||
+		n < 50 {
 		t.Errorf("%d of %d edits at once", n, len(edits))
 	}
 }

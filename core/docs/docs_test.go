@@ -68,7 +68,8 @@ func TestDatabases(t *testing.T) {
 		}
 		return fmt.Sprint(names)
 	}
-	if all, some := names("", 10), names("b/_replicator", 2); all != "[_users b/_replicator c db]" || some != "[b/_replicator c]" {
+	if all, some := names("", 10), names("b/_replicator", 2); all != "[_users b/_replicator c db]" ||
+		some != "[b/_replicator c]" {
 		t.Errorf("names %s, %s", all, some)
 	}
 	w.drop(t, 9) // another instance

@@ -35,15 +35,21 @@ func TestParse(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for raw, want := range map[string]string{
-		``: "invalid UTF-8 JSON", `{`: "invalid UTF-8 JSON", `{"a":1} x`: "invalid UTF-8 JSON", `{"a":"\ud800"}`: "invalid UTF-8 JSON",
+		``: "invalid UTF-8 JSON", `{`: "invalid UTF-8 JSON", `{"a":1} x`: "invalid UTF-8 JSON",
+		`{"a":"\ud800"}`:   "invalid UTF-8 JSON",
 		"{\"a\":\"\xff\"}": "invalid UTF-8 JSON", `{"a":01}`: "invalid UTF-8 JSON", "\ufeff{}": "invalid UTF-8 JSON",
-		`[]`: "Document must be a JSON object", `null`: "Document must be a JSON object", `"{}"`: "Document must be a JSON object",
-		`{"_x":1}`: "Bad special document member: _x", `{"_replication_state":1}`: "Bad special document member: _replication_state",
-		`{"_deleted":1}`: "Bad special document member: _deleted", `{"_attachments":[]}`: "Bad special document member: _attachments",
-		`{"_id":1}`: "Document id must be a string", `{"_id":""}`: "Document id must not be empty", `{"_id":"_x"}`: "Only reserved document ids may start with underscore.",
+		`[]`: "Document must be a JSON object", `null`: "Document must be a JSON object",
+		`"{}"`:                     "Document must be a JSON object",
+		`{"_x":1}`:                 "Bad special document member: _x",
+		`{"_replication_state":1}`: "Bad special document member: _replication_state",
+		`{"_deleted":1}`:           "Bad special document member: _deleted",
+		`{"_attachments":[]}`:      "Bad special document member: _attachments",
+		`{"_id":1}`:                "Document id must be a string", `{"_id":""}`: "Document id must not be empty",
+		`{"_id":"_x"}`:       "Only reserved document ids may start with underscore.",
 		`{"_id":"_design/"}`: "Illegal document id `_design/`", `{"_id":"_local/"}`: "Illegal document id `_local/`",
 		`{"_id":"` + strings.Repeat("x", 4097) + `"}`: "Document id is too long",
-		`{"_rev":1}`: "Invalid rev format", `{"_rev":"x"}`: "Invalid rev format", `{"_rev":"-1-x"}`: "Invalid rev format", `{"_rev":""}`: "Invalid rev format",
+		`{"_rev":1}`: "Invalid rev format", `{"_rev":"x"}`: "Invalid rev format",
+		`{"_rev":"-1-x"}`: "Invalid rev format", `{"_rev":""}`: "Invalid rev format",
 		`{"_revisions":{"start":1,"ids":["c"]},"_rev":"x"}`:                          "Invalid rev format",
 		`{"_revisions":{"start":"1","ids":[]}}`:                                      "_revisions must have an integer start and ids, an array of strings.",
 		`{"_revisions":{"start":1,"ids":[2]}}`:                                       "_revisions must have an integer start and ids, an array of strings.",
@@ -79,7 +85,8 @@ func TestParseRefuses(t *testing.T) {
 // TestParseHostile: what encoding/json takes as an object of plain members comes back equal, and nothing
 // else does harm.
 func TestParseHostile(t *testing.T) {
-	value := rapid.OneOf(rapid.Just(`1`), rapid.Just(`"a,}]\""`), rapid.Just(`[[],{"x":[1,"]"]}]`), rapid.Just(`null`), rapid.Just(`{}`), rapid.Just(`-1.5e3`))
+	value := rapid.OneOf(rapid.Just(`1`), rapid.Just(`"a,}]\""`), rapid.Just(`[[],{"x":[1,"]"]}]`),
+		rapid.Just(`null`), rapid.Just(`{}`), rapid.Just(`-1.5e3`))
 	rapid.Check(t, func(t *rapid.T) {
 		var b strings.Builder
 		b.WriteByte('{')
@@ -87,7 +94,8 @@ func TestParseHostile(t *testing.T) {
 			if i > 0 {
 				b.WriteString(" , ")
 			}
-			b.WriteString(rapid.SampledFrom([]string{`"a"`, `"\u005f"`, `"_id" : "x" ,"b"`, `"c\"}"`}).Draw(t, "name") + ":" + value.Draw(t, "value"))
+			b.WriteString(rapid.SampledFrom([]string{`"a"`, `"\u005f"`, `"_id" : "x" ,"b"`, `"c\"}"`}).Draw(t,
+				"name") + ":" + value.Draw(t, "value"))
 		}
 		b.WriteByte('}')
 		raw := []byte(b.String())

@@ -29,7 +29,8 @@ func (w *trouble) Decide(op fakefdb.Op) fakefdb.Outcome {
 		fakefdb.Commit: {fakefdb.UnknownLanded, fakefdb.UnknownLanded, fakefdb.UnknownDropped, fakefdb.Conflict},
 	}[op.Kind]
 	out := fakefdb.Outcome{SameBatch: w.random.Intn(2) == 0}
-	if odds := map[fakefdb.Kind]int{fakefdb.Read: 20, fakefdb.Commit: 2}[op.Kind]; odds > 0 && w.random.Intn(odds) == 0 {
+	if odds := map[fakefdb.Kind]int{fakefdb.Read: 20, fakefdb.Commit: 2}[op.Kind]; odds > 0 &&
+		w.random.Intn(odds) == 0 {
 		out.Fault = faults[w.random.Intn(len(faults))]
 	}
 	return out
@@ -55,7 +56,8 @@ func (w *trouble) After(_ time.Duration, f func()) { f() }
 func TestMachineInTrouble(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		store := fakefdb.New(fakefdb.InWorld(&trouble{random: prng.New(rapid.Uint64().Draw(t, "seed"))}))
-		m := &machine{world: &world{Database: store, Store: New(tuple.Subspace("root")), name: "db"}, twin: twin{docs: map[string]map[revtree.Rev]twinRev{}}, trouble: true}
+		m := &machine{world: &world{Database: store, Store: New(tuple.Subspace("root")), name: "db"},
+			twin: twin{docs: map[string]map[revtree.Rev]twinRev{}}, trouble: true}
 		m.create(t, "db", 1)
 		t.Repeat(map[string]func(*rapid.T){"Edit": m.Edit, "Merge": m.Merge, "Remember": m.Remember, "": m.Check})
 	})

@@ -213,7 +213,8 @@ func (w *world) keys(t failer, kinds ...int) string {
 	counts := must(t, w, func(db *Database) ([]int, error) {
 		var counts []int
 		for _, kind := range kinds {
-			rows, err := db.tx.GetRange(kv.Range{Begin: db.key(kind), End: append(db.key(kind), 0xff)}, kv.RangeOptions{})
+			rows, err := db.tx.GetRange(kv.Range{Begin: db.key(kind), End: append(db.key(kind), 0xff)},
+				kv.RangeOptions{})
 			if err != nil {
 				return nil, err
 			}

@@ -25,15 +25,19 @@ func TestReadMeta(t *testing.T) {
 		text   string
 	}{
 		{Want{}, Format{}, `{"_id":"a","_rev":"3-c","n":3}`},
-		{Want{Rev: rev("2-x")}, Format{Revisions: true}, `{"_id":"a","_rev":"2-x","n":2,"_revisions":{"start":2,"ids":["x","a"]}}`},
+		{Want{Rev: rev("2-x")}, Format{Revisions: true},
+			`{"_id":"a","_rev":"2-x","n":2,"_revisions":{"start":2,"ids":["x","a"]}}`},
 		{Want{Rev: rev("3-y")}, Format{}, `{"_id":"a","_rev":"3-y","_deleted":true}`},
 		{Want{Conflicts: true}, Format{}, `{"_id":"a","_rev":"3-c","n":3,"_conflicts":["2-x"]}`},
 		{Want{DeletedConflicts: true}, Format{}, `{"_id":"a","_rev":"3-c","n":3,"_deleted_conflicts":["3-y"]}`},
-		{Want{RevsInfo: true}, Format{}, `{"_id":"a","_rev":"3-c","n":3,"_revs_info":[{"rev":"3-c","status":"available"},{"rev":"2-b","status":"missing"},{"rev":"1-a","status":"missing"}]}`},
-		{Want{Rev: rev("3-y"), RevsInfo: true}, Format{}, `{"_id":"a","_rev":"3-y","_deleted":true,"_revs_info":[{"rev":"3-y","status":"deleted"},{"rev":"2-b","status":"missing"},{"rev":"1-a","status":"missing"}]}`},
+		{Want{RevsInfo: true}, Format{},
+			`{"_id":"a","_rev":"3-c","n":3,"_revs_info":[{"rev":"3-c","status":"available"},{"rev":"2-b","status":"missing"},{"rev":"1-a","status":"missing"}]}`},
+		{Want{Rev: rev("3-y"), RevsInfo: true}, Format{},
+			`{"_id":"a","_rev":"3-y","_deleted":true,"_revs_info":[{"rev":"3-y","status":"deleted"},{"rev":"2-b","status":"missing"},{"rev":"1-a","status":"missing"}]}`},
 		{Want{Rev: rev("2-b")}, Format{}, `missing`},
 		{Want{Rev: rev("2-nope")}, Format{}, `missing`},
-		{Want{LocalSeq: true}, Format{}, `{"_id":"a","_rev":"3-c","n":3,"_local_seq":"` + w.info(t).UpdateSeq.String() + `"}`},
+		{Want{LocalSeq: true}, Format{},
+			`{"_id":"a","_rev":"3-c","n":3,"_local_seq":"` + w.info(t).UpdateSeq.String() + `"}`},
 	} {
 		if got := w.get(t, "a", c.want, c.format); got != c.text {
 			t.Errorf("%+v:\n got %s\nwant %s", c.want, got, c.text)
@@ -124,7 +128,8 @@ func TestDiff(t *testing.T) {
 		}
 		return revs
 	}
-	wanted := []Wanted{{"a", revs("3-c 2-b 1-a")}, {"a", revs("2-x 4-n 4-n 3-y")}, {"b", revs("1-a 2-b")}, {"a", revs("1-q")}, {"c", nil}}
+	wanted := []Wanted{{"a", revs("3-c 2-b 1-a")}, {"a", revs("2-x 4-n 4-n 3-y")}, {"b", revs("1-a 2-b")},
+		{"a", revs("1-q")}, {"c", nil}}
 	diffs := must(t, w, func(db *Database) ([]Diff, error) {
 		diffs, n, err := db.Diff(wanted)
 		if n != len(wanted) {
@@ -150,7 +155,8 @@ func TestLocal(t *testing.T) {
 		{`{"_id":"_local/a","n":1}`, "0-1"},
 		{`{"_id":"_local/a","n":2}`, "conflict"},
 		{`{"_id":"_local/a","_rev":"0-2","n":2}`, "conflict"},
-		{`{"_id":"_local/a","_rev":"0-1","_revisions":{"start":0,"ids":["1"]},"n":"` + strings.Repeat("x", 200_000) + `"}`, "0-2"},
+		{`{"_id":"_local/a","_rev":"0-1","_revisions":{"start":0,"ids":["1"]},"n":"` + strings.Repeat("x",
+			200_000) + `"}`, "0-2"},
 		{`{"_id":"_local/a","_revisions":{"start":0,"ids":["2"]},"n":3}`, "0-3"},
 		{`{"_id":"_local/b","_rev":"0-1"}`, "conflict"},
 		{`{"_id":"_local/b","_deleted":true}`, "not_found"},

@@ -107,8 +107,9 @@ func (m *machine) Edit(t *rapid.T) {
 	for range rapid.IntRange(1, 3).Draw(t, "edits") {
 		id := rapid.SampledFrom(twinIDs).Draw(t, "id")
 		m.tokens++
-		e := Edit{Document: Document{ID: id, Rev: m.drawRev(t, id), Deleted: rapid.IntRange(0, 3).Draw(t, "deleted") == 0,
-			Body: fmt.Appendf(nil, `{"n":%d}`, rapid.IntRange(0, 2).Draw(t, "n"))}, Token: m.tokens}
+		e := Edit{Document: Document{ID: id, Rev: m.drawRev(t, id),
+			Deleted: rapid.IntRange(0, 3).Draw(t, "deleted") == 0,
+			Body:    fmt.Appendf(nil, `{"n":%d}`, rapid.IntRange(0, 2).Draw(t, "n"))}, Token: m.tokens}
 		for _, name := range rapid.SampledFrom([][]string{nil, {"x"}, {"y"}, {"x", "y"}}).Draw(t, "files") {
 			a := Attachment{Name: name, Type: "text/plain", Content: Stub}
 			if rapid.Bool().Draw(t, "new") {
@@ -125,7 +126,8 @@ func (m *machine) Edit(t *rapid.T) {
 	if rapid.Bool().Draw(t, "repeat") {
 		before := m.info(t)
 		for i, r := range m.update(t, edits...) {
-			if results[i].Err == nil && (r.Err != nil || r.Rev != results[i].Rev || r.Changed) || results[i].Err != nil && r.Err == nil {
+			if results[i].Err == nil && (r.Err != nil || r.Rev != results[i].Rev || r.Changed) ||
+				results[i].Err != nil && r.Err == nil {
 				t.Fatalf("repeated %+v: %+v, first %+v", edits[i].Document, r, results[i])
 			}
 		}
@@ -145,7 +147,8 @@ func (m *machine) check(t *rapid.T, e Edit, got Written) {
 		}
 		files[a.Name] = data
 		if ok && !have {
-			if got.Err == nil || got.Err.Name != "missing_stub" && !m.trouble { // a repetition remembers the refusal only
+			if got.Err == nil || got.Err.Name != "missing_stub" &&
+				!m.trouble { // a repetition remembers the refusal only
 				t.Fatalf("%+v: %+v, want missing_stub", e.Document, got)
 			}
 			return
@@ -168,7 +171,8 @@ func (m *machine) Merge(t *rapid.T) {
 	}
 	name := rapid.SampledFrom([]string{"p", "q", "r!"}).Draw(t, "name")
 	r := revtree.Rev{Gen: parent.Gen + 1, ID: name + parent.String()}
-	e := Edit{Document: Document{ID: id, Rev: r, Ancestors: m.path(id, parent), Deleted: name == "r!", Body: []byte(`{"m":0}`)}, Replicated: true}
+	e := Edit{Document: Document{ID: id, Rev: r, Ancestors: m.path(id, parent), Deleted: name == "r!",
+		Body: []byte(`{"m":0}`)}, Replicated: true}
 	got := m.update(t, e)[0]
 	_, known := m.docs[id][r]
 	if got.Err != nil || got.Changed && known || !got.Changed && !known && !m.trouble {
@@ -228,7 +232,8 @@ func (m *machine) checkFeed(t *rapid.T) {
 		if pending != int64(len(feed)-i-1) {
 			t.Fatalf("pending %d after row %d of %d", pending, i, len(feed))
 		}
-		if parsed, err := ParseSeq(c.Seq.String()); err != nil || parsed != c.Seq || i > 0 && c.Seq.Compare(feed[i-1].Seq) <= 0 {
+		if parsed, err := ParseSeq(c.Seq.String()); err != nil || parsed != c.Seq || i > 0 &&
+			c.Seq.Compare(feed[i-1].Seq) <= 0 {
 			t.Fatalf("sequence %v after %v: %v, %v", c.Seq, feed[max(i-1, 0)].Seq, parsed, err)
 		}
 	}
@@ -281,14 +286,16 @@ func (m *machine) checkList(t *rapid.T) {
 
 func (m *machine) checkDoc(t *rapid.T, id string) {
 	leaves := m.leaves(id)
-	opened := must(t, m.world, func(db *Database) ([][]Opened, error) { return db.OpenRevs([]Wanted{{ID: id}}, false) })[0]
+	opened := must(t, m.world,
+		func(db *Database) ([][]Opened, error) { return db.OpenRevs([]Wanted{{ID: id}}, false) })[0]
 	if len(opened) != len(leaves) {
 		t.Fatalf("%d leaves of %s, want %v", len(opened), id, leaves)
 	}
 	for i, o := range opened {
 		want := m.docs[id][leaves[i]]
 		path := append([]string{o.Doc.Rev.ID}, o.Doc.Ancestors...)
-		if o.Doc.Rev != leaves[i] || !slices.Equal(path, m.path(id, leaves[i])) || string(o.Doc.Body) != want.body || o.Doc.Deleted != want.deleted {
+		if o.Doc.Rev != leaves[i] || !slices.Equal(path, m.path(id, leaves[i])) || string(o.Doc.Body) != want.body ||
+			o.Doc.Deleted != want.deleted {
 			t.Fatalf("leaf %+v, want %v %+v", o.Doc, leaves[i], want)
 		}
 		if len(o.Doc.Attachments) != len(want.files) {
@@ -325,7 +332,9 @@ func TestNothingLeft(t *testing.T) {
 		for _, id := range twinIDs {
 			for _, leaf := range m.leaves(id) {
 				r := revtree.Rev{Gen: leaf.Gen + 1, ID: "end" + leaf.ID}
-				m.update(t, Edit{Document: Document{ID: id, Rev: r, Ancestors: m.path(id, leaf), Deleted: true, Body: []byte("{}")}, Replicated: true})
+				m.update(t,
+					Edit{Document: Document{ID: id, Rev: r, Ancestors: m.path(id, leaf), Deleted: true,
+						Body: []byte("{}")}, Replicated: true})
 			}
 		}
 		if left := m.keys(t, keyBody, keyBlob, keyAlive); left != "[0 0 0]" {
@@ -344,10 +353,13 @@ func TestReplicationConverges(t *testing.T) {
 		send := func(from, to *machine) (sent []func()) {
 			for _, id := range twinIDs {
 				for _, leaf := range from.leaves(id) {
-					from, e := from.docs[id][leaf], Edit{Document: Document{ID: id, Rev: leaf, Ancestors: from.path(id, leaf)[1:]}, Replicated: true}
+					from, e := from.docs[id][leaf],
+						Edit{Document: Document{ID: id, Rev: leaf, Ancestors: from.path(id, leaf)[1:]},
+							Replicated: true}
 					e.Body, e.Deleted = []byte(from.body), from.deleted
 					for _, name := range slices.Sorted(maps.Keys(from.files)) {
-						e.Attachments = append(e.Attachments, Attachment{Name: name, Type: "text/plain", Content: Inline, Data: []byte(from.files[name])})
+						e.Attachments = append(e.Attachments,
+							Attachment{Name: name, Type: "text/plain", Content: Inline, Data: []byte(from.files[name])})
 					}
 					sent = append(sent, func() { to.update(t, e) })
 				}

@@ -61,8 +61,10 @@ func TestRevisionNames(t *testing.T) {
 	seen := map[string]string{}
 	for _, doc := range []string{
 		`{"_id":"a","n":1}`, `{"_id":"b","n":1.0}`, `{"_id":"c","m":1}`, `{"_id":"d","n":1,"_deleted":true}`,
-		`{"_id":"e","n":1,"_attachments":{"x":{"data":"YQ=="}}}`, `{"_id":"f","n":1,"_attachments":{"y":{"data":"YQ=="}}}`,
-		`{"_id":"g","n":1,"_attachments":{"x":{"data":"Yg=="}}}`, `{"_id":"h","n":1,"_attachments":{"x":{"data":"YQ==","content_type":"t/x"}}}`,
+		`{"_id":"e","n":1,"_attachments":{"x":{"data":"YQ=="}}}`,
+		`{"_id":"f","n":1,"_attachments":{"y":{"data":"YQ=="}}}`,
+		`{"_id":"g","n":1,"_attachments":{"x":{"data":"Yg=="}}}`,
+		`{"_id":"h","n":1,"_attachments":{"x":{"data":"YQ==","content_type":"t/x"}}}`,
 	} {
 		name := w.put(t, doc)
 		if seen[name] != "" {
@@ -161,8 +163,10 @@ func TestBatch(t *testing.T) {
 	w := newWorld(t)
 	edits := []Edit{
 		w.edit(t, `{"_id":"a","n":1}`), w.edit(t, `{"_id":"a","n":2}`), w.edit(t, `{"_id":"b"}`),
-		replicated(t, `{"_id":"a","_revisions":{"start":2,"ids":["x","y"]}}`), {Document: Document{ID: "_bad", Body: []byte("{}")}},
-		w.edit(t, `{"_id":"_local/l"}`), replicated(t, `{"_id":"c"}`), w.edit(t, `{"_id":"b","_attachments":{"x":{"stub":true}}}`),
+		replicated(t, `{"_id":"a","_revisions":{"start":2,"ids":["x","y"]}}`),
+		{Document: Document{ID: "_bad", Body: []byte("{}")}},
+		w.edit(t, `{"_id":"_local/l"}`), replicated(t, `{"_id":"c"}`),
+		w.edit(t, `{"_id":"b","_attachments":{"x":{"stub":true}}}`),
 	}
 	results := must(t, w, func(db *Database) ([]Written, error) { return db.Update(edits) })
 	var names []string
@@ -176,7 +180,8 @@ func TestBatch(t *testing.T) {
 	if got := fmt.Sprint(names); got != "[made conflict made 2-x illegal_docid 0-1 bad_request conflict]" {
 		t.Errorf("results %s", got)
 	}
-	if got := w.changes(t, Query{AllDocs: true}); !strings.HasPrefix(got, "b 1-") || !strings.Contains(got, ", a 2-x 1-") {
+	if got := w.changes(t, Query{AllDocs: true}); !strings.HasPrefix(got, "b 1-") ||
+		!strings.Contains(got, ", a 2-x 1-") {
 		t.Errorf("feed %s", got)
 	}
 	if info := w.info(t); info.Docs != 2 {

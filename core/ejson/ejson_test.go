@@ -50,9 +50,11 @@ func TestParseRefuses(t *testing.T) {
 func TestParseDepth(t *testing.T) {
 	for depth, fine := range map[int]bool{MaxDepth: true, MaxDepth + 1: false} {
 		for _, in := range []string{
-			strings.Repeat("[", depth) + strings.Repeat("]", depth), strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth),
+			strings.Repeat("[", depth) + strings.Repeat("]", depth),
+			strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth),
 		} {
-			if _, err := Parse([]byte(in)); (err == nil) != fine || err != nil && !strings.Contains(err.Error(), "nested") {
+			if _, err := Parse([]byte(in)); (err == nil) != fine || err != nil &&
+				!strings.Contains(err.Error(), "nested") {
 				t.Errorf("%d deep: got %v", depth, err)
 			}
 		}

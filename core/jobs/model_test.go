@@ -110,7 +110,8 @@ func schedule(t *rapid.T) Schedule {
 }
 
 func data(t *rapid.T) []byte {
-	return bytes.Repeat([]byte{'x'}, rapid.SampledFrom([]int{0, 1, 10, chunkSize, chunkSize + 1, 2*chunkSize + 5}).Draw(t, "size"))
+	return bytes.Repeat([]byte{'x'},
+		rapid.SampledFrom([]int{0, 1, 10, chunkSize, chunkSize + 1, 2*chunkSize + 5}).Draw(t, "size"))
 }
 
 func (s *machine) Add(t *rapid.T) {
@@ -242,7 +243,8 @@ func (s *machine) Accept(t *rapid.T) {
 	if len(got) == 0 && taken.Parked > 0 {
 		return // the accept was not repeated with success, and may take others now
 	}
-	again, err := kv.Run(context.Background(), s.db, func(tx kv.Tx) (Taken, error) { return s.q.Accept(tx, w, d, judge) })
+	again, err := kv.Run(context.Background(), s.db,
+		func(tx kv.Tx) (Taken, error) { return s.q.Accept(tx, w, d, judge) })
 	slices.SortFunc(got, compareReady)
 	if len(got) > 0 && (err != nil || fmt.Sprint(again.Jobs) != fmt.Sprint(got)) {
 		t.Fatalf("the same accept again gives %v, %v, not %v", again, err, got)
@@ -444,8 +446,10 @@ func (s *machine) check(t *rapid.T, tx kv.Tx) error {
 // operations are what may happen, by name.
 func (s *machine) operations() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
-		"add": s.Add, "add finished": s.AddFinished, "resubmit": s.Resubmit, "remove": s.Remove, "register": s.Register, "accept": s.Accept,
-		"update": s.Update, "absolve": s.Absolve, "finish": s.Finish, "requeue": s.Requeue, "promote": s.Promote, "expire": s.Expire,
+		"add": s.Add, "add finished": s.AddFinished, "resubmit": s.Resubmit, "remove": s.Remove,
+		"register": s.Register, "accept": s.Accept,
+		"update": s.Update, "absolve": s.Absolve, "finish": s.Finish, "requeue": s.Requeue, "promote": s.Promote,
+		"expire":    s.Expire,
 		"heartbeat": s.Heartbeat, "look": s.Look, "expire silent": s.ExpireSilent,
 		"stop": s.Stop, "subscribe": s.Subscribe,
 	}

@@ -191,7 +191,8 @@ func TestShare(t *testing.T) {
 		t.Errorf("by default %d", got)
 	}
 	b.share(func(c *Sharing) { c.Shares = map[string]int64{"_replicator": 7, "user:joe": 1000} })
-	if b.account("_replicator").Shares != 7 || b.account("user:joe").Shares != 1000 || b.account("user:eve").Shares != 100 {
+	if b.account("_replicator").Shares != 7 || b.account("user:joe").Shares != 1000 ||
+		b.account("user:eve").Shares != 100 {
 		t.Error("shares as given")
 	}
 	b.share(func(c *Sharing) { c.Shares = map[string]int64{"user:joe": 8} })
@@ -202,7 +203,8 @@ func TestShare(t *testing.T) {
 	b.now = b.now.Add(time.Hour)
 	b.share(func(c *Sharing) { c.PriorityCoeff = 500_000 })
 	after := b.order()
-	if after.Epoch != before.Epoch || after.Decay.HalfLife != time.Minute || after.Decay.At(b.now) != before.Decay.At(b.now) {
+	if after.Epoch != before.Epoch || after.Decay.HalfLife != time.Minute ||
+		after.Decay.At(b.now) != before.Decay.At(b.now) {
 		t.Errorf("coefficient: %+v to %+v", before, after)
 	}
 }
@@ -227,7 +229,8 @@ func TestSharedTellsWhatIsInForce(t *testing.T) {
 		c.Shares = map[string]int64{"b/_replicator": 5}
 	})
 	after, _ := shared()
-	want := []string{"scheduling_policy: fifo, was fairshare", "usage_coeff: 0.250000, was 0.500000", "priority_coeff: 0.980000, was auto",
+	want := []string{"scheduling_policy: fifo, was fairshare", "usage_coeff: 0.250000, was 0.500000",
+		"priority_coeff: 0.980000, was auto",
 		"shares of _replicator: 100, was 7", "shares of b/_replicator: 5, was 100"}
 	if got := before.Changes(after); !known || !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)

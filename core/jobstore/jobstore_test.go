@@ -158,7 +158,8 @@ const simple = `{"source":"http://u:p@h/a","target":"http://h/b"}`
 
 var admin = Writer{Name: "adm", Admin: true, Roles: []string{"_admin"}}
 
-var crash = replication.End{Cause: replication.Crashed, Trouble: replication.Trouble{Error: "db_not_found", Reason: "could not open http://h/a/"}}
+var crash = replication.End{Cause: replication.Crashed,
+	Trouble: replication.Trouble{Error: "db_not_found", Reason: "could not open http://h/a/"}}
 
 func TestDocumentBecomesJob(t *testing.T) {
 	b := newBench(t)
@@ -166,7 +167,8 @@ func TestDocumentBecomesJob(t *testing.T) {
 		t.Fatal(refusal)
 	}
 	rec := b.record(jobID("r"))
-	if rec.State != Pending || rec.Database != "_replicator" || rec.DocID != "r" || rec.Source != "http://h/a/" || rec.History[0].Type != "added" {
+	if rec.State != Pending || rec.Database != "_replicator" || rec.DocID != "r" || rec.Source != "http://h/a/" ||
+		rec.History[0].Type != "added" {
 		t.Errorf("record %+v", rec)
 	}
 	if !strings.Contains(b.doc("r"), `"owner":"adm"`) {
@@ -174,7 +176,8 @@ func TestDocumentBecomesJob(t *testing.T) {
 	}
 	b.now++
 	w := b.accept()
-	if w.Record.State != Running || w.Record.Node != "node1" || w.Record.LastStart != b.now || w.Replication.Source.Credentials.IsSet() == false {
+	if w.Record.State != Running || w.Record.Node != "node1" || w.Record.LastStart != b.now ||
+		w.Replication.Source.Credentials.IsSet() == false {
 		t.Errorf("work %+v", w.Record)
 	}
 	if err := b.claim(w, "rep"); err != nil {
@@ -189,7 +192,8 @@ func TestDocumentBecomesJob(t *testing.T) {
 	end.Info.DocsWritten = 4
 	b.do(func(tx kv.Tx) error { return b.s.Owned(tx, w.JobID, w.Lock, b.now).Complete(end, Turn{}) })
 	rec = b.record(w.JobID)
-	if rec.State != Completed || rec.Stats.DocsWritten != 4 || string(rec.Result) != `{"history":[]}` || rec.Node != "" {
+	if rec.State != Completed || rec.Stats.DocsWritten != 4 || string(rec.Result) != `{"history":[]}` ||
+		rec.Node != "" {
 		t.Errorf("record %+v", rec)
 	}
 	for _, want := range []string{`"_replication_state":"completed"`, `"_replication_state_time":"2023-11-14T22:13:20Z"`, `"docs_written":4`, `"source":"http://u:p@h/a"`} {
@@ -238,7 +242,8 @@ func TestRefusedDocuments(t *testing.T) {
 		`{"source":"a","target":"http://h/b"}`:                         "local_endpoints_not_supported",
 		`{"source":"http://h/a","target":"http://h/b","continuous":1}`: "parameter `continuous` must be a boolean",
 	} {
-		if refusal := b.put("r", body, admin); refusal == nil || refusal.Kind != docs.Denied || !strings.HasPrefix(refusal.Reason, want) {
+		if refusal := b.put("r", body, admin); refusal == nil || refusal.Kind != docs.Denied ||
+			!strings.HasPrefix(refusal.Reason, want) {
 			t.Errorf("%s: %v", body, refusal)
 		}
 		b.wantState(jobID("r"), "absent")
@@ -285,7 +290,8 @@ func TestCrashes(t *testing.T) {
 			return b.s.Owned(tx, w.JobID, w.Lock, b.now).Crash(crash.Trouble, nil, Turn{}, 1)
 		})
 		rec := b.record(w.JobID)
-		if rec.State != Crashing || rec.ErrorCount != n || rec.History[0].Reason != "db_not_found: could not open http://h/a/" {
+		if rec.State != Crashing || rec.ErrorCount != n ||
+			rec.History[0].Reason != "db_not_found: could not open http://h/a/" {
 			t.Fatalf("after crash %d: %+v", n, rec)
 		}
 		j := get(b, func(tx kv.Tx) (*jobs.Job, error) { return b.s.Jobs.Get(tx, w.JobID) })
@@ -363,7 +369,8 @@ func TestDuplicates(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := b.claim(second, "rep")
-	if err == nil || err.Error() != "Replication `rep` specified by document `two` already started, triggered by document `one` from db `_replicator`" {
+	if err == nil ||
+		err.Error() != "Replication `rep` specified by document `two` already started, triggered by document `one` from db `_replicator`" {
 		t.Fatalf("the second may run too: %v", err)
 	}
 	b.do(func(tx kv.Tx) error {
@@ -374,7 +381,8 @@ func TestDuplicates(t *testing.T) {
 	}
 	trouble := replication.Trouble{Error: "duplicate", Reason: err.Error()}
 	b.do(func(tx kv.Tx) error { return b.s.Owned(tx, second.JobID, second.Lock, b.now).Fail(trouble, Turn{}) })
-	if !strings.Contains(b.doc("two"), "already started, triggered by document `one`") || !strings.Contains(b.doc("two"), `"_replication_state":"failed"`) {
+	if !strings.Contains(b.doc("two"), "already started, triggered by document `one`") ||
+		!strings.Contains(b.doc("two"), `"_replication_state":"failed"`) {
 		t.Error(b.doc("two"))
 	}
 	b.put("one", `{"_deleted":true}`, admin)
@@ -415,7 +423,8 @@ func (b *bench) replicate(user string) string {
 func TestJobOfTheWinner(t *testing.T) {
 	b := newBench(t)
 	edit := func(rev, target string) docs.Edit {
-		body := fmt.Sprintf(`{"_id":"r","_rev":"1-%s","source":"http://s/a","target":"http://t/%s"}`, strings.Repeat(rev, 32), target)
+		body := fmt.Sprintf(`{"_id":"r","_rev":"1-%s","source":"http://s/a","target":"http://t/%s"}`,
+			strings.Repeat(rev, 32), target)
 		doc, err := docs.ParseDocument([]byte(body), docs.ReplicationMembers...)
 		if err != nil {
 			t.Fatal(err)
@@ -427,7 +436,8 @@ func TestJobOfTheWinner(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		written, err := b.s.WriteDocs(tx, db, []docs.Edit{edit("b", "winner"), edit("a", "loser")}, Writer{Admin: true}, b.now)
+		written, err := b.s.WriteDocs(tx, db, []docs.Edit{edit("b", "winner"), edit("a", "loser")},
+			Writer{Admin: true}, b.now)
 		for _, w := range written {
 			if w.Err != nil {
 				t.Errorf("%s is refused: %v", w.Rev, w.Err)

@@ -59,7 +59,8 @@ func TestAcceptOfLongHistories(t *testing.T) {
 		t.Errorf("accepts brought %v jobs", counts)
 	}
 	rec := b.record(jobID("doc7"))
-	if rec.State != Running || rec.History[0].Type != "started" || rec.History[1].Reason != crashed.Reason || len(rec.History) < 500 {
+	if rec.State != Running || rec.History[0].Type != "started" || rec.History[1].Reason != crashed.Reason ||
+		len(rec.History) < 500 {
 		t.Errorf("%s, %d events, the newest %+v", rec.State, len(rec.History), rec.History[0])
 	}
 }
@@ -84,7 +85,8 @@ func TestAcceptOfLongReplications(t *testing.T) {
 		ids += fmt.Sprintf(`,"%d%s"`, i, strings.Repeat("x", 1000))
 	}
 	for i := range 6 {
-		b.put(fmt.Sprint("doc", i), fmt.Sprintf(`{"source":"http://s/x%d","target":"http://t/x%d","doc_ids":[%s]}`, i, i, ids[1:]), admin)
+		b.put(fmt.Sprint("doc", i),
+			fmt.Sprintf(`{"source":"http://s/x%d","target":"http://t/x%d","doc_ids":[%s]}`, i, i, ids[1:]), admin)
 	}
 	if counts := fmt.Sprint(b.acceptAll()); counts != "[3 3]" {
 		t.Errorf("accepts brought %s jobs", counts)
@@ -132,7 +134,8 @@ func TestBulkOfSmallDocuments(t *testing.T) {
 		bulk := func(rest string, old []docs.Written) (all []docs.Written) {
 			var edits []docs.Edit
 			for i := range c.n {
-				d, err := docs.ParseDocument(fmt.Appendf(nil, `{"source":"http://s/%d","target":"http://t","proxy":"%s"%s}`, i, c.url, rest))
+				d, err := docs.ParseDocument(fmt.Appendf(nil,
+					`{"source":"http://s/%d","target":"http://t","proxy":"%s"%s}`, i, c.url, rest))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -189,7 +192,8 @@ func TestRecordsAreBounded(t *testing.T) {
 		b.do1(func(tx kv.Tx) error {
 			seq := SeqText(long)
 			stats := Stats{CheckpointedSourceSeq: seq, SourceSeq: seq, ThroughSeq: seq}
-			return b.s.Owned(tx, w.JobID, w.Lock, b.now).Crash(replication.Trouble{Error: "boom", Reason: long}, &stats, Turn{}, 1)
+			return b.s.Owned(tx, w.JobID, w.Lock, b.now).Crash(replication.Trouble{Error: "boom", Reason: long},
+				&stats, Turn{}, 1)
 		})
 		b.now = b.now.Add(1 << 50)
 		b.do1(func(tx kv.Tx) error { _, _, err := b.s.Jobs.Promote(tx, b.now, 1); return err })
@@ -198,7 +202,8 @@ func TestRecordsAreBounded(t *testing.T) {
 		`"_replication_stats":{"source_seq":%q}}`, long[:2_000_000], long[:2_000_000]), admin)
 	for _, id := range []string{"r", "done"} {
 		rec := b.record(jobID(id))
-		if size := len(rec.encode()); size > 1_000_000 || !strings.HasPrefix(rec.Reason, "üüü") || !strings.HasSuffix(rec.Reason, "ü...") {
+		if size := len(rec.encode()); size > 1_000_000 || !strings.HasPrefix(rec.Reason, "üüü") ||
+			!strings.HasSuffix(rec.Reason, "ü...") {
 			t.Errorf("record of %s has %d bytes, reason %.20s", id, size, rec.Reason)
 		}
 	}

@@ -40,20 +40,25 @@ func TestConditions(t *testing.T) {
 		{`{"$gte":[1,2,3]}`, []string{`[1,2,3]`, `[1,2,4]`, `[1,3]`}, []string{`[1,2,2]`, `[1,2]`}},
 		{`{"$gte":5}`, []string{`5`, `6`}, []string{`4`}},
 		{`{"$eq":5}`, []string{`5`, `5.0`, `0.5e1`}, []string{`6`, `"5"`, `[5]`}},
-		{`{"$eq":[1,[2,3,4],5]}`, []string{`[1,[2,3,4],5]`}, []string{`[1,[2,3,4]]`, `[1,[2,3,4],5,6]`, `[1,[2,7,4],5]`}},
-		{`{"$eq":{"a":{"b":{"c":7}}}}`, []string{`{"a":{"b":{"c":7}}}`}, []string{`{"a":{"b":{"c":8}}}`, `{"a":{"b":{"d":7}}}`, `{"a":{"d":{"c":7}}}`}},
+		{`{"$eq":[1,[2,3,4],5]}`, []string{`[1,[2,3,4],5]`},
+			[]string{`[1,[2,3,4]]`, `[1,[2,3,4],5,6]`, `[1,[2,7,4],5]`}},
+		{`{"$eq":{"a":{"b":{"c":7}}}}`, []string{`{"a":{"b":{"c":7}}}`},
+			[]string{`{"a":{"b":{"c":8}}}`, `{"a":{"b":{"d":7}}}`, `{"a":{"d":{"c":7}}}`}},
 		{`{"$eq":{"a":1,"b":2}}`, []string{`{"a":1,"b":2}`, `{"a":0,"a":1,"b":2}`}, []string{`{"b":2,"a":1}`}},
 		{`{"$ne":5}`, []string{`6`, `null`}, []string{`5`}},
 		{`{"$ne":[1,[2,3,4],5]}`, []string{`[1,[2,3,4]]`, `[1,[2,7,4],5]`}, []string{`[1,[2,3,4],5]`}},
 		{`{"$in":[]}`, nil, []string{`0`, `true`, `"foo"`, `[]`}},
 		{`{"$in":[42,false,"bar",[["nested"],"list"],{"b":2}]}`,
-			[]string{`42`, `false`, `"bar"`, `{"b":2}`, `[0,42]`, `[0,false]`, `[0,"bar"]`, `[0,{"b":2}]`, `[0,[["nested"],"list"]]`},
+			[]string{`42`, `false`, `"bar"`, `{"b":2}`, `[0,42]`, `[0,false]`, `[0,"bar"]`, `[0,{"b":2}]`,
+				`[0,[["nested"],"list"]]`},
 			[]string{`43`, `true`, `"bars"`, `{"b":2,"c":3}`, `[["nested"],"list"]`, `[]`}},
 		{`{"$nin":[]}`, []string{`0`, `true`, `"foo"`, `[]`}, nil},
-		{`{"$nin":[42,[["nested"],"list"]]}`, []string{`43`, `[["nested"],"list"]`, `[]`}, []string{`42`, `[0,42]`, `[0,[["nested"],"list"]]`}},
+		{`{"$nin":[42,[["nested"],"list"]]}`, []string{`43`, `[["nested"],"list"]`, `[]`},
+			[]string{`42`, `[0,42]`, `[0,[["nested"],"list"]]`}},
 		{`{"$all":[]}`, nil, []string{`[]`, `[42]`, `{}`, `"foo"`}},
 		{`{"$all":[1,2,3,4]}`, []string{`[3,2,4,1]`, `[0,4,3,5,2,1,6]`}, []string{`[3,2,4]`, `[]`, `[1.0,2,3,4]`}},
-		{`{"$all":[[1,2,3,4]]}`, []string{`[1,2,3,4]`, `[5,[1,2,3,4],6]`, `[1.0,2,3,4]`}, []string{`[4,3,2,1]`, `[1,3,4]`, `[]`, `[5,[1,3,4],6]`, `[5,[1,3,2,4],6]`}},
+		{`{"$all":[[1,2,3,4]]}`, []string{`[1,2,3,4]`, `[5,[1,2,3,4],6]`, `[1.0,2,3,4]`},
+			[]string{`[4,3,2,1]`, `[1,3,4]`, `[]`, `[5,[1,3,4],6]`, `[5,[1,3,2,4],6]`}},
 		{`{"$all":["hello"]}`, []string{`["hello"]`, `[0,"hello",1]`}, []string{`"hello"`, `[]`}},
 		{`{"$all":[{"a":1}]}`, []string{`[{"a":1}]`}, []string{`[{"a":1,"b":2}]`}},
 		{`{"$type":"null"}`, []string{`null`}, []string{`false`, `{}`}},
@@ -66,8 +71,10 @@ func TestConditions(t *testing.T) {
 		{`{"$regex":"^[0-9a-f]+$"}`, []string{`"3a0df5e"`}, []string{`""`, `"3a0gf5e"`, `42`}},
 		{`{"$regex":"\\bréplique\\b"}`, []string{`"une réplique"`}, []string{`"repliquer"`}},
 		{`{"$beginsWith":"foo"}`, []string{`"foo"`, `"food"`, `"fool me once"`}, []string{`"more food"`, `"fo"`, `42`}},
-		{`{"$mod":[28,1]}`, []string{`1`, `29`, `57`, `2800000000000000000000000001`}, []string{`58`, `"57"`, `29.0`, `-27`}},
-		{`{"$mod":[100000000000000000,99999999999999999]}`, []string{`99999999999999999`, `1099999999999999999`, `12399999999999999999`}, []string{`1`}},
+		{`{"$mod":[28,1]}`, []string{`1`, `29`, `57`, `2800000000000000000000000001`},
+			[]string{`58`, `"57"`, `29.0`, `-27`}},
+		{`{"$mod":[100000000000000000,99999999999999999]}`,
+			[]string{`99999999999999999`, `1099999999999999999`, `12399999999999999999`}, []string{`1`}},
 		{`{"$mod":[-100000000000000000,-1]}`, []string{`-1`, `-100000000000000001`}, []string{`1`}},
 		{`{"$mod":[-3,-2]}`, []string{`-2`, `-5`}, []string{`2`, `1`}},
 		{`{"$size":3}`, []string{`[0,0,0]`}, []string{`3`, `"fun"`, `[0,0]`, `[0,0,0,0]`, `{"a":1,"b":1,"c":1}`}},
@@ -81,7 +88,8 @@ func TestConditions(t *testing.T) {
 		{`{"$elemMatch":{"$not":{"a":1}}}`, []string{`[{"b":1}]`, `[5]`, `[{"a":2}]`}, []string{`[{"a":1}]`, `[]`}},
 		{`{"$elemMatch":{"$nor":[{"$eq":1},{"$eq":2}]}}`, []string{`[1,3]`}, []string{`[1,2]`}},
 		{`{"$elemMatch":{"$elemMatch":{"$eq":1}}}`, []string{`[[0],[2,1]]`}, []string{`[1]`}},
-		{`{"$keyMapMatch":{"$regex":"^[a-z]+$"}}`, []string{`{"hello":0}`, `{"a":1,"b":2}`, `{"a":1,"b4":2}`}, []string{`{"b4":2}`, `{}`, `["hello"]`}},
+		{`{"$keyMapMatch":{"$regex":"^[a-z]+$"}}`, []string{`{"hello":0}`, `{"a":1,"b":2}`, `{"a":1,"b4":2}`},
+			[]string{`{"b4":2}`, `{}`, `["hello"]`}},
 	} {
 		for _, v := range c.yes {
 			check(t, c.condition, v, true)
@@ -207,7 +215,8 @@ func BenchmarkMatch(b *testing.B) {
 	}
 	doc := []byte(`{"type":"order","number":"2026-000123","customer":{"name":"Grete Muster","street":"Am Platz 1","city":"Graz","country":"at"},` +
 		`"lines":[{"sku":"a-1","n":2,"price":12.5},{"sku":"b-7","n":1,"price":99},{"sku":"c-3","n":10,"price":0.99}],"total":133.9,` +
-		`"notes":"` + string(make([]byte, 0)) + `Lorem ipsum dolor sit amet, consectetur adipiscing elit, sed do eiusmod tempor incididunt ut labore et dolore magna."}`)
+		`"notes":"` + string(make([]byte,
+		0)) + `Lorem ipsum dolor sit amet, consectetur adipiscing elit, sed do eiusmod tempor incididunt ut labore et dolore magna."}`)
 	b.SetBytes(int64(len(doc)))
 	b.ReportAllocs()
 	for b.Loop() {

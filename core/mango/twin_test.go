@@ -112,7 +112,8 @@ func (tw twin) holds(name string, arg, v ejson.Value) bool {
 	case "$allMatch":
 		return len(v.Elems) > 0 && !slices.ContainsFunc(v.Elems, func(e ejson.Value) bool { return !inner(e) })
 	case "$keyMapMatch":
-		return slices.ContainsFunc(v.Members, func(m ejson.Member) bool { return inner(ejson.Value{Kind: ejson.String, Text: m.Name}) })
+		return slices.ContainsFunc(v.Members,
+			func(m ejson.Member) bool { return inner(ejson.Value{Kind: ejson.String, Text: m.Name}) })
 	}
 	panic(name)
 }
@@ -190,7 +191,8 @@ func TestStringOrderIsTotal(t *testing.T) {
 }
 
 func TestParseNeverPanics(t *testing.T) {
-	words := []string{`{`, `}`, `[`, `]`, `,`, `:`, `"a"`, `"a.b"`, `"$and"`, `"$or"`, `"$not"`, `"$nor"`, `"$in"`, `"$elemMatch"`, `"$mod"`,
+	words := []string{`{`, `}`, `[`, `]`, `,`, `:`, `"a"`, `"a.b"`, `"$and"`, `"$or"`, `"$not"`, `"$nor"`, `"$in"`,
+		`"$elemMatch"`, `"$mod"`,
 		`"$regex"`, `"$text"`, `"$default"`, `"$size"`, `1`, `-0`, `null`, `true`, `""`, `"("`}
 	rapid.Check(t, func(t *rapid.T) {
 		raw := []byte(strings.Join(rapid.SliceOf(rapid.SampledFrom(words)).Draw(t, "words"), ""))
@@ -245,7 +247,8 @@ func drawCondition(t *rapid.T, depth int) string {
 	case 0, 1:
 		return `{"` + rapid.SampledFrom(compare).Draw(t, "op") + `":` + drawValue(t, 1) + `}`
 	case 2:
-		return `{"` + rapid.SampledFrom([]string{"$in", "$nin"}).Draw(t, "op") + `":[` + drawValue(t, 1) + `,` + drawValue(t, 1) + `]}`
+		return `{"` + rapid.SampledFrom([]string{"$in", "$nin"}).Draw(t, "op") + `":[` + drawValue(t,
+			1) + `,` + drawValue(t, 1) + `]}`
 	case 3:
 		return `{"$exists":` + rapid.SampledFrom([]string{"true", "false"}).Draw(t, "exists") + `}`
 	case 4:
@@ -264,7 +267,8 @@ func drawCondition(t *rapid.T, depth int) string {
 		return `{"c":` + drawCondition(t, depth-1) + `}`
 	default:
 		name := rapid.SampledFrom([]string{"$elemMatch", "$allMatch", "$keyMapMatch"}).Draw(t, "op")
-		inner := rapid.SampledFrom([]string{`{"c":%s}`, `{"$not":{"c":%s}}`, `{"$nor":[{"c":%s}]}`, `{"$and":[%s]}`}).Draw(t, "inner")
+		inner := rapid.SampledFrom([]string{`{"c":%s}`, `{"$not":{"c":%s}}`, `{"$nor":[{"c":%s}]}`,
+			`{"$and":[%s]}`}).Draw(t, "inner")
 		return `{"` + name + `":` + fmt.Sprintf(inner, drawCondition(t, depth-1)) + `}`
 	}
 }
@@ -280,7 +284,8 @@ func drawValue(t *rapid.T, depth int) string {
 	case 2:
 		return drawObject(t, depth-1)
 	default:
-		return rapid.SampledFrom([]string{`null`, `true`, `0`, `1`, `1.0`, `2`, `"a"`, `"ab"`, `"B"`, `[]`, `{}`}).Draw(t, "scalar")
+		return rapid.SampledFrom([]string{`null`, `true`, `0`, `1`, `1.0`, `2`, `"a"`, `"ab"`, `"B"`, `[]`,
+			`{}`}).Draw(t, "scalar")
 	}
 }
 

@@ -21,7 +21,8 @@ func TestAcceptOfLargeRecords(t *testing.T) {
 	w := newWorld(t)
 	long := "http://p/" + strings.Repeat("&", 60_000) // six bytes each in a record
 	for i := range 20 {
-		w.put(fmt.Sprintf("large%02d", i), fmt.Sprintf(`{"source":"http://h/a%d","target":"http://h/b%d","proxy":%q}`, i, i, long))
+		w.put(fmt.Sprintf("large%02d", i),
+			fmt.Sprintf(`{"source":"http://h/a%d","target":"http://h/b%d","proxy":%q}`, i, i, long))
 	}
 	w.putMany(30, true)
 	d := w.start("n", nil)

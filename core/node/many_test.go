@@ -30,7 +30,8 @@ func lookAtMany(t *testing.T) (took, most time.Duration) {
 	d := w.start("n", nil)
 	var list []jobs.Held
 	for i := range 30_000 {
-		h := Held{JobID: fmt.Sprintf("0123456789abcdef0123456789abcdef|%032d", i), Lock: jobs.Lock{Worker: d.worker, Batch: uint64(i / 50)}}
+		h := Held{JobID: fmt.Sprintf("0123456789abcdef0123456789abcdef|%032d", i),
+			Lock: jobs.Lock{Worker: d.worker, Batch: uint64(i / 50)}}
 		d.occupy(&run{id: uint64(i + 1), held: h, accepted: w.now, since: w.now, charged: w.now})
 		if i != 7 {
 			list = append(list, jobs.Held{ID: strings.Clone(h.JobID), Lock: h.Lock})

@@ -43,7 +43,8 @@ func TestFrontendRunsNothing(t *testing.T) {
 	}
 	seen := w.members()
 	f, k := seen["front"], seen["worker"]
-	if f.Roles != APIFrontend || f.MaxJobs != 0 || f.Running != 0 || f.Status != Up || k.Roles != Replication || k.MaxJobs != 500 || k.Running != 10 {
+	if f.Roles != APIFrontend || f.MaxJobs != 0 || f.Running != 0 || f.Status != Up || k.Roles != Replication ||
+		k.MaxJobs != 500 || k.Running != 10 {
 		t.Errorf("%+v", seen)
 	}
 	// A frontend watches over the others: nobody else is there to give the jobs back.
@@ -324,7 +325,8 @@ func TestSettingsWhileOthersAreTold(t *testing.T) {
 		w.pass(time.Second)
 	}
 	other := w.start("other", nil)
-	late := &driven{Node: New(Config{Settings: n.cfg.Settings, Name: "late", Roles: AllRoles, Worker: "late-2"}), w: w, hold: hold}
+	late := &driven{Node: New(Config{Settings: n.cfg.Settings, Name: "late", Roles: AllRoles, Worker: "late-2"}),
+		w: w, hold: hold}
 	w.nodes = append(w.nodes, late)
 	late.step(Start{})
 	for _, d := range []*driven{n, late} {
@@ -338,7 +340,8 @@ func TestSettingsWhileOthersAreTold(t *testing.T) {
 		}
 	}
 	w.pass(time.Minute)
-	if slices.Contains(n.notes, "lease_lost") || slices.Contains(late.notes, "lease_lost") || slices.Contains(other.notes, "worker_silent") {
+	if slices.Contains(n.notes, "lease_lost") || slices.Contains(late.notes, "lease_lost") ||
+		slices.Contains(other.notes, "worker_silent") {
 		t.Errorf("notes %v, %v and %v", n.notes, late.notes, other.notes)
 	}
 }
@@ -390,7 +393,8 @@ func TestRoles(t *testing.T) {
 	if err := json.Unmarshal([]byte(`"replication"`), &r); err == nil || r != Replication {
 		t.Errorf("a text counts as %v, %v", r, err)
 	}
-	if _, err := ParseRole("cook"); err == nil || fmt.Sprint(err) != "no such role; known are api_frontend, replication" {
+	if _, err := ParseRole("cook"); err == nil ||
+		fmt.Sprint(err) != "no such role; known are api_frontend, replication" {
 		t.Error(err)
 	}
 }

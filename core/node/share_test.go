@@ -139,7 +139,8 @@ func TestSharesOfTwoNodes(t *testing.T) {
 			after := percent()
 			t.Logf("%.1f%%, then %.1f%%", before, after)
 			if math.Abs(before-c.before) > c.within || math.Abs(after-c.after) > c.within {
-				t.Errorf("the first account got %.1f%% and %.1f%%, want %.0f%% and %.0f%%", before, after, c.before, c.after)
+				t.Errorf("the first account got %.1f%% and %.1f%%, want %.0f%% and %.0f%%", before, after, c.before,
+					c.after)
 			}
 			w.audit()
 		})
@@ -400,7 +401,9 @@ func TestNoSwapForWorse(t *testing.T) {
 	w.share(func(c *jobstore.Sharing) { c.Shares = map[string]int64{"b/_replicator": 1} })
 	w.do(func(tx kv.Tx) error { // b used much
 		at := w.now / 60_000_000 * 60_000_000
-		return w.s.Charge(tx, []schedule.Charge{{Account: "b/_replicator", At: at.Add(-2 * time.Minute), Worker: "x", Used: 60_000_000}}, w.now)
+		return w.s.Charge(tx,
+			[]schedule.Charge{{Account: "b/_replicator", At: at.Add(-2 * time.Minute), Worker: "x",
+				Used: 60_000_000}}, w.now)
 	})
 	w.tenant("b/_replicator", 3, 1)
 	w.play(2 * time.Hour)

@@ -68,7 +68,8 @@ func (w *world) do(f func(kv.Tx) error) {
 }
 
 func (w *world) start(name string, change func(*Config)) *driven {
-	cfg := Config{Settings: DefaultSettings(), Name: name, Roles: AllRoles, Worker: fmt.Sprint(name, "-", len(w.nodes)), Seed: uint64(len(w.nodes) + 1)}
+	cfg := Config{Settings: DefaultSettings(), Name: name, Roles: AllRoles,
+		Worker: fmt.Sprint(name, "-", len(w.nodes)), Seed: uint64(len(w.nodes) + 1)}
 	if change != nil {
 		change(&cfg)
 	}
@@ -237,7 +238,8 @@ func (w *world) put(id, body string) {
 
 func (w *world) putMany(n int, continuous bool) {
 	for i := range n {
-		w.put(fmt.Sprintf("r%03d", i), fmt.Sprintf(`{"source":"http://h/a%d","target":"http://h/b%d","continuous":%v}`, i, i, continuous))
+		w.put(fmt.Sprintf("r%03d", i),
+			fmt.Sprintf(`{"source":"http://h/a%d","target":"http://h/b%d","continuous":%v}`, i, i, continuous))
 	}
 }
 

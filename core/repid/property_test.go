@@ -18,15 +18,19 @@ var relevant = map[string][]string{
 	"port":    {"", ":81", ":6984"},
 	"path":    {"", "/db", "/db/x", "/db?x"},
 	"headers": {`{}`, `{"X":"1"}`, `{"x":"1"}`, `{"X":"2"}`, `{"Authorization":"Bearer t"}`},
-	"filter": {``, `,"doc_ids":[]`, `,"doc_ids":["a"]`, `,"doc_ids":["a","b"]`, `,"selector":{}`, `,"selector":{"a":1}`, `,"selector":{"a":1.0}`,
-		`,"filter":"d/f"`, `,"filter":"_design"`, `,"filter":"d/f","query_params":{"a":1}`, `,"filter":"d/f","query_params":{"a":"1"}`},
+	"filter": {``, `,"doc_ids":[]`, `,"doc_ids":["a"]`, `,"doc_ids":["a","b"]`, `,"selector":{}`,
+		`,"selector":{"a":1}`, `,"selector":{"a":1.0}`,
+		`,"filter":"d/f"`, `,"filter":"_design"`, `,"filter":"d/f","query_params":{"a":1}`,
+		`,"filter":"d/f","query_params":{"a":"1"}`},
 	"winning": {``, `,"winning_revs_only":true`},
 	"since":   {``, `,"since_seq":"1"`, `,"since_seq":0`, `,"since_seq":"0"`, `,"since_seq":[0]`},
 }
 
 var irrelevant = []string{
-	`,"retries_per_request":9`, `,"worker_processes":"2"`, `,"http_connections":1`, `,"connection_timeout":5000`, `,"use_bulk_get":false`,
-	`,"use_checkpoints":false`, `,"checkpoint_interval":10`, `,"proxy":"http://u:p@p"`, `,"socket_options":"[{nodelay,true}]"`,
+	`,"retries_per_request":9`, `,"worker_processes":"2"`, `,"http_connections":1`, `,"connection_timeout":5000`,
+	`,"use_bulk_get":false`,
+	`,"use_checkpoints":false`, `,"checkpoint_interval":10`, `,"proxy":"http://u:p@p"`,
+	`,"socket_options":"[{nodelay,true}]"`,
 	`,"note":{"filter":"x/y"}`, `,"owner":"o"`, `,"user_ctx":{"name":"n"}`, `,"_id":"x"`, `,"winning_revs_only":false`,
 }
 

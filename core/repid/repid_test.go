@@ -40,10 +40,12 @@ func doc(more string) string {
 func TestExamples(t *testing.T) {
 	for _, c := range []struct{ name, doc, want string }{
 		{"A", doc(``), "c3ea6b4cefdc0f0804973a398c3178c0"},
-		{"A with extension", doc(`"create_target":true,"continuous":true`), "c3ea6b4cefdc0f0804973a398c3178c0+continuous+create_target"},
+		{"A with extension", doc(`"create_target":true,"continuous":true`),
+			"c3ea6b4cefdc0f0804973a398c3178c0+continuous+create_target"},
 		{"B", doc(`"doc_ids":["b","a%2Fc","a","b"]`), "80e283f3d39f166ec17a973780bef9e9"},
 		{"C", doc(`"filter":"_view","query_params":{"view":"dd/v"}`), "f8eed73ae8e3cbf15d7eb96ac21bf516"},
-		{"D", doc(`"selector":{"type":"user","a":{"b":{"$gt":5}}},"winning_revs_only":true,"since_seq":"3-xyz"`), "fc624e5de65903cc31c599089876369c"},
+		{"D", doc(`"selector":{"type":"user","a":{"b":{"$gt":5}}},"winning_revs_only":true,"since_seq":"3-xyz"`),
+			"fc624e5de65903cc31c599089876369c"},
 		{"D1", doc(`"selector":{}`), "f06282ee22b3a6ce7fa0743caa2e6e50"},
 		{"D2", doc(`"selector":{"$not":{"n":{"$lt":1.5}}}`), "711952657a94b1447f8c093715767e3a"},
 		{"D4", doc(`"selector":{"x":{"$in":[1,2,3]}}`), "e7166831e282f90ec8479f3e1074a9d9"},
@@ -67,8 +69,11 @@ func TestForeignUUIDs(t *testing.T) {
 		doc  string
 		want string
 	}{
-		{atom("this_is_snek"), `{"source":"http://srchost.local/src","target":"http://tgthost.local/tgt"}`, "ad08e05057046eabe898a2572bbfb573"},
-		{charlist("somefixedid"), `{"source":"http://adm:pass@127.0.0.1/abc","target":"http://adm:pass@127.0.0.1/xyz"}`, "ff71e1208f93ba054eb60e7ca8683fe4"},
+		{atom("this_is_snek"), `{"source":"http://srchost.local/src","target":"http://tgthost.local/tgt"}`,
+			"ad08e05057046eabe898a2572bbfb573"},
+		{charlist("somefixedid"),
+			`{"source":"http://adm:pass@127.0.0.1/abc","target":"http://adm:pass@127.0.0.1/xyz"}`,
+			"ff71e1208f93ba054eb60e7ca8683fe4"},
 	} {
 		r := parse(t, c.doc)
 		if got := hash(terms{c.uuid, endpointV4(&r.Source), endpointV4(&r.Target)}); got != c.want {
@@ -79,7 +84,8 @@ func TestForeignUUIDs(t *testing.T) {
 
 func TestEncodedTerm(t *testing.T) {
 	r := parse(t, doc(``))
-	got := hex.EncodeToString(append([]byte{version}, terms{binaryTerm(uuid), endpointV4(&r.Source), endpointV4(&r.Target)}.list()...))
+	got := hex.EncodeToString(append([]byte{version},
+		terms{binaryTerm(uuid), endpointV4(&r.Source), endpointV4(&r.Target)}.list()...))
 	want := strings.Join(strings.Fields(`836c00000003
 		6d00000020 3964646635393435376462623837373233313663663036666335653561326534
 		6807 640006 72656d6f7465 6b0003 61646d 6b0009 3132372e302e302e31
@@ -288,7 +294,8 @@ func TestTerms(t *testing.T) {
 
 func TestFilterSource(t *testing.T) {
 	for in, want := range map[string]string{
-		"": "", "  ": "", " \n": "\n", "f": "f", "  f  ": "f", " f g \n": "f g\n", "\tf ": "\tf", " f\t": "f\t", "f\r\n": "f\r\n",
+		"": "", "  ": "", " \n": "\n", "f": "f", "  f  ": "f", " f g \n": "f g\n", "\tf ": "\tf", " f\t": "f\t",
+		"f\r\n":  "f\r\n",
 		" f\n\n": " f\n\n", " f \n g ": " f \n g ", "\nf ": "\nf ",
 	} {
 		if got := trimSource(in); got != want {
@@ -304,7 +311,8 @@ func TestFilterSource(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	for in, want := range map[string]ID{
-		"": {}, "abc": {"abc", ""}, "abc+x+y": {"abc", "+x+y"}, "abc x y": {"abc", "+x+y"}, "+x": {"", "+x"}, "a++": {"a", "++"},
+		"": {}, "abc": {"abc", ""}, "abc+x+y": {"abc", "+x+y"}, "abc x y": {"abc", "+x+y"}, "+x": {"", "+x"},
+		"a++": {"a", "++"},
 	} {
 		if got := Parse(in); got != want {
 			t.Errorf("%q: got %v", in, got)
@@ -323,7 +331,8 @@ func TestOldVersions(t *testing.T) {
 	s := Server{UUID: uuid, HostName: "box", Port: 5984}
 	r := parse(t, `{"source":"http://u:p@h:80/a","target":{"url":"https://h/b","headers":{"x":"y"}},"doc_ids":["i"],"winning_revs_only":true}`)
 	source := terms{atom("remote"), charlist("http://h:80/a/"), []byte{tagNil}}.tuple()
-	target := terms{atom("remote"), charlist("https://h/b/"), terms{terms{charlist("x"), charlist("y")}.tuple()}.list()}.tuple()
+	target := terms{atom("remote"), charlist("https://h/b/"),
+		terms{terms{charlist("x"), charlist("y")}.tuple()}.list()}.tuple()
 	rest := terms{source, target, terms{binaryTerm("i")}.list(), binaryTerm("winning_revs_only")}
 	for version, head := range map[int]terms{3: {binaryTerm(uuid)}, 2: {charlist("box"), integer(5984)}, 1: {charlist("box")}} {
 		if got, want := Base(version, s, r, ""), hash(append(head, rest...)); got != want {
@@ -343,7 +352,8 @@ func TestRelevance(t *testing.T) {
 	}{
 		{base, `"source":"http://u:other@h/a","target":"http://t/b","doc_ids":["y","x"]`, false, false},
 		{base, `"source":"https://u:p@h:443/a/","target":"http://t:5984/b","doc_ids":["x","%79","x"]`, false, false},
-		{base, base + `,"retries_per_request":9,"http_connections":3,"worker_processes":1,"use_checkpoints":false`, false, false},
+		{base, base + `,"retries_per_request":9,"http_connections":3,"worker_processes":1,"use_checkpoints":false`,
+			false, false},
 		{base, base + `,"comment":{"x":1},"winning_revs_only":false,"user_ctx":{"name":"n"},"owner":"o","_id":"z","proxy":"http://p"`, false, false},
 		{base, base + `,"continuous":true`, false, true},
 		{base, base + `,"create_target":true`, false, true},
@@ -356,12 +366,14 @@ func TestRelevance(t *testing.T) {
 		{base, `"source":"http://u:p@h:81/a","target":"http://t/b","doc_ids":["y","x"]`, true, true},
 		{base, `"source":"http://u:p@h/a","target":"http://t/b","doc_ids":[]`, true, true},
 		{base, `"source":"http://u:p@h/a","target":"http://t/b"`, true, true},
-		{base, `"source":"http://u:p@h/a","target":{"url":"http://t/b","headers":{"X":"1"}},"doc_ids":["y","x"]`, true, true},
+		{base, `"source":"http://u:p@h/a","target":{"url":"http://t/b","headers":{"X":"1"}},"doc_ids":["y","x"]`,
+			true, true},
 		{base, `"target":"http://u:p@h/a","source":"http://t/b","doc_ids":["y","x"]`, true, true},
 		{filtered, strings.Replace(filtered, `"a":1,"b":2`, `"b":2,"a":1`, 1), true, true},
 		{filtered, strings.Replace(filtered, `"a":1,"b":2`, `"a":0,"a":1,"b":2`, 1), false, false},
 		{filtered, strings.Replace(filtered, `d/f`, `d/g`, 1), false, true}, // the same source text in both
-		{`"source":"http://h/a","target":"http://t/b","selector":{"a":{"b":1}}`, `"source":"http://h/a","target":"http://t/b","selector":{"a.b":{"$eq":1}}`, false, false},
+		{`"source":"http://h/a","target":"http://t/b","selector":{"a":{"b":1}}`,
+			`"source":"http://h/a","target":"http://t/b","selector":{"a.b":{"$eq":1}}`, false, false},
 	} {
 		s := Server{UUID: uuid}
 		a, b := parse(t, "{"+c.from+"}"), parse(t, "{"+c.to+"}")

@@ -220,7 +220,8 @@ func TestCutLongPolls(t *testing.T) {
 			w.begin()
 			cuts, pauses := 0, time.Duration(0)
 			for poll := uint64(0); cuts < 10; {
-				i := slices.IndexFunc(w.flying, func(c Call) bool { r, is := c.Op.(peer.ReadChanges); return is && r.Wait })
+				i := slices.IndexFunc(w.flying,
+					func(c Call) bool { r, is := c.Op.(peer.ReadChanges); return is && r.Wait })
 				if i < 0 || len(w.flying) > 1 {
 					before := w.now
 					w.proceed(first)
@@ -279,11 +280,13 @@ func TestIdleRunLooksAfterItsDatabases(t *testing.T) {
 		change      func(*database)
 		want        string
 	}{
-		"made again": {true, func(d *database) { *d = *newDatabase() }, "checkpoint_commit_failure: the checkpoint document on the target"},
+		"made again": {true, func(d *database) { *d = *newDatabase() },
+			"checkpoint_commit_failure: the checkpoint document on the target"},
 		"put back": {true, func(d *database) {
 			d.local["four"] = localDoc{rev: 1, body: []byte(`{"session_id":"x","source_last_seq":1,"history":[]}`)}
 		}, "checkpoint_commit_failure: the checkpoint document on the target"},
-		"made again, without checkpoints": {false, func(d *database) { d.start = "2" }, "checkpoint_commit_failure: instance_start_time on target"},
+		"made again, without checkpoints": {false, func(d *database) { d.start = "2" },
+			"checkpoint_commit_failure: instance_start_time on target"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -55,10 +55,12 @@ func TestFirstRunThenNothingToDo(t *testing.T) {
 		"open target", "get target _local/four", "get target _local/three",
 		"read changes since 0 limit 12 normal", "diff revs of 2 docs", "fetch 2 docs", "write 2 docs",
 		"commit source", "commit target", `put target _local/four rev ""`, `put source _local/four rev ""`)
-	if log, err := checkpoint.Parse(end.Result); err != nil || log.SourceLastSeq != `"2-opaque"` || len(log.History) != 1 {
+	if log, err := checkpoint.Parse(end.Result); err != nil || log.SourceLastSeq != `"2-opaque"` ||
+		len(log.History) != 1 {
 		t.Errorf("result %s, %v", end.Result, err)
 	}
-	if end.Info.DocsWritten != 2 || end.Info.MissingChecked != 2 || end.Info.CheckpointedSeq != `"2-opaque"` || end.Info.ChangesPending != 0 {
+	if end.Info.DocsWritten != 2 || end.Info.MissingChecked != 2 || end.Info.CheckpointedSeq != `"2-opaque"` ||
+		end.Info.ChangesPending != 0 {
 		t.Errorf("info %+v", end.Info)
 	}
 
@@ -107,7 +109,8 @@ func TestOldCheckpointIsMigrated(t *testing.T) {
 	w.wantCalls("open source", "get source _local/four", "get source _local/three",
 		"open target", "get target _local/four", "get target _local/three",
 		"get source _local/four", "get target _local/four", "get source _local/three", "get target _local/three",
-		`put source _local/four rev ""`, `put target _local/four rev ""`, `read changes since "2-opaque" limit 12 normal`)
+		`put source _local/four rev ""`, `put target _local/four rev ""`,
+		`read changes since "2-opaque" limit 12 normal`)
 }
 
 func TestUnreadableCheckpointIsNotOverwritten(t *testing.T) {
@@ -278,10 +281,12 @@ func TestStopBetweenPolls(t *testing.T) {
 	w.fill(1)
 	w.begin()
 	for w.run.feed.resume == 0 || len(w.run.work.batches) > 0 {
-		if i := slices.IndexFunc(w.flying, func(c Call) bool { r, is := c.Op.(peer.ReadChanges); return is && r.Wait }); i >= 0 {
+		poll := func(c Call) bool { r, is := c.Op.(peer.ReadChanges); return is && r.Wait }
+		if i := slices.IndexFunc(w.flying, poll); i >= 0 {
 			call := w.flying[i]
 			w.flying = slices.Delete(w.flying, i, i+1)
-			w.step(Reply{ID: call.ID, Reply: peer.Reply{Result: peer.Changes{End: true, LastSeq: call.Op.(peer.ReadChanges).Since}}})
+			w.step(Reply{ID: call.ID,
+				Reply: peer.Reply{Result: peer.Changes{End: true, LastSeq: call.Op.(peer.ReadChanges).Since}}})
 			continue
 		}
 		w.proceed(first)

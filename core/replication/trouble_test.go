@@ -23,13 +23,15 @@ func TestRetries(t *testing.T) {
 		{"read changes", status(503), 6, 7750 * time.Millisecond, "http_request_failed: GET http://h/db/: 503"},
 		{"diff", status(500), 6, 7750 * time.Millisecond, "http_request_failed"},
 		{"write", peer.Failure{Kind: peer.TimedOut}, 6, 7750 * time.Millisecond, "timeout"},
-		{"copy", peer.Failure{Kind: peer.Broken}, 5, 85 * time.Second, "connection_closed"}, // 1 s, 4 s, 16 s, 64 s, then a minute is over
+		// 1 s, 4 s, 16 s, 64 s, then a minute is over
+		{"copy", peer.Failure{Kind: peer.Broken}, 5, 85 * time.Second, "connection_closed"},
 		{"read changes", status(418), 1, 0, "changes_req_failed: GET http://h/db/: 418"},
 		{"diff", status(407), 1, 0, "revs_diff_failed"},
 		{"write", status(404), 1, 0, "bulk_docs_failed"},
 		{"copy", status(401), 1, 0, "unauthorized: unauthorized to access or create database http://h/db/"},
 		{"open target", status(404), 1, 0, "db_not_found: could not open http://h/db/"},
-		{"open target", peer.Failure{Kind: peer.Unresolvable, URL: "http://h/db/"}, 6, 7 * time.Second, "nxdomain: could not resolve http://h/db/"},
+		{"open target", peer.Failure{Kind: peer.Unresolvable, URL: "http://h/db/"}, 6, 7 * time.Second,
+			"nxdomain: could not resolve http://h/db/"},
 		{"open source", status(401), 1, 0, "unauthorized: unauthorized to access or create database http://h/db/"},
 		{"open source", loginFails(401), 1, 0, "unauthorized: POST http://h/_session: 401 session_x: no"},
 		{"open source", loginFails(400), 1, 0, "http_request_failed: POST http://h/_session: 400 session_x: no"},
@@ -179,7 +181,8 @@ func TestTrusted(t *testing.T) {
 		{`"12-g1AAAA"`, "", "1800000000000000", "0-1", true},  // CouchDB's log
 		{`"12-g1AAAA"`, "1700000000000000", "0", "0-1", true}, // CouchDB 2
 		{`"12-g1AAAA"`, "0", "1800000000000000", "0-1", true},
-		{"12", "1700000000000000", "1800000000000000", "0-2", true}, // CouchDB 1, PouchDB: it may be when the server was started
+		// CouchDB 1, PouchDB: it may be when the server was started
+		{"12", "1700000000000000", "1800000000000000", "0-2", true},
 		{"12", "1700000000000000", "1800000000000000", "0-1", false},
 		{"12", "", "1800000000000000", "0-1", true},
 		{`"12"`, "1700000000000000", "1800000000000000", "0-2", true}, // others
@@ -243,7 +246,8 @@ func TestRecreatedDatabase(t *testing.T) {
 			w.proceed(first)
 		}
 		w.dbs[side].start = "2"
-		w.wantEnd(Crashed, fmt.Sprintf("checkpoint_commit_failure: instance_start_time on %s database has changed", side))
+		w.wantEnd(Crashed,
+			fmt.Sprintf("checkpoint_commit_failure: instance_start_time on %s database has changed", side))
 	}
 	w := newWorld(t)
 	w.fill(2)

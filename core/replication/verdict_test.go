@@ -22,17 +22,28 @@ func TestVerdictsOfBulkWrites(t *testing.T) {
 		trouble    string
 		checkpoint peer.Seq
 	}{
-		"forbidden":       {verdict: peer.Refusal{ID: "doc0", Rev: "1-a", Error: "forbidden"}, failures: 1, checkpoint: `"3-opaque"`},
-		"unauthorized":    {verdict: peer.Refusal{ID: "doc0", Rev: "1-a", Error: "unauthorized"}, failures: 1, checkpoint: `"3-opaque"`},
-		"server error":    {verdict: peer.Refusal{ID: "doc0", Rev: "1-a", Error: "internal_server_error"}, copied: []string{"doc0"}, checkpoint: `"3-opaque"`},
-		"conflict":        {verdict: peer.Refusal{ID: "doc0", Rev: "1-a", Error: "conflict"}, copied: []string{"doc0"}, checkpoint: `"3-opaque"`},
-		"no revision":     {verdict: peer.Refusal{ID: "doc0", Error: "timeout"}, copied: []string{"doc0"}, checkpoint: `"3-opaque"`},
-		"another spelled": {verdict: peer.Refusal{ID: "doc0", Rev: "01-A", Error: "timeout"}, copied: []string{"doc0"}, checkpoint: `"3-opaque"`},
-		"no document":     {verdict: peer.Refusal{Error: "error"}, copied: []string{"doc0", "doc1", "doc2"}, checkpoint: `"3-opaque"`},
-		"too large alone": {verdict: peer.Refusal{ID: "doc0", Rev: "1-a", Error: "error"}, put: 413, copied: []string{"doc0"}, failures: 1, checkpoint: `"3-opaque"`},
-		"exception":       {verdict: peer.Refusal{ID: "doc0", Rev: "1-a", Error: "TypeError"}, put: 500, copied: []string{"doc0"}, failures: 1, checkpoint: `"3-opaque"`},
-		"engine":          {verdict: peer.Refusal{ID: "doc0", Rev: "1-a", Error: "InternalError"}, put: 500, copied: []string{"doc0", "doc0", "doc0", "doc0", "doc0"}, trouble: "doc_write_failed", checkpoint: "0"},
-		"gone alone":      {verdict: peer.Refusal{ID: "doc0", Rev: "1-a", Error: "not_found"}, put: 404, copied: []string{"doc0"}, trouble: "doc_write_failed", checkpoint: "0"},
+		"forbidden": {verdict: peer.Refusal{ID: "doc0", Rev: "1-a", Error: "forbidden"}, failures: 1,
+			checkpoint: `"3-opaque"`},
+		"unauthorized": {verdict: peer.Refusal{ID: "doc0", Rev: "1-a", Error: "unauthorized"}, failures: 1,
+			checkpoint: `"3-opaque"`},
+		"server error": {verdict: peer.Refusal{ID: "doc0", Rev: "1-a", Error: "internal_server_error"},
+			copied: []string{"doc0"}, checkpoint: `"3-opaque"`},
+		"conflict": {verdict: peer.Refusal{ID: "doc0", Rev: "1-a", Error: "conflict"},
+			copied: []string{"doc0"}, checkpoint: `"3-opaque"`},
+		"no revision": {verdict: peer.Refusal{ID: "doc0", Error: "timeout"}, copied: []string{"doc0"},
+			checkpoint: `"3-opaque"`},
+		"another spelled": {verdict: peer.Refusal{ID: "doc0", Rev: "01-A", Error: "timeout"},
+			copied: []string{"doc0"}, checkpoint: `"3-opaque"`},
+		"no document": {verdict: peer.Refusal{Error: "error"}, copied: []string{"doc0", "doc1", "doc2"},
+			checkpoint: `"3-opaque"`},
+		"too large alone": {verdict: peer.Refusal{ID: "doc0", Rev: "1-a", Error: "error"}, put: 413,
+			copied: []string{"doc0"}, failures: 1, checkpoint: `"3-opaque"`},
+		"exception": {verdict: peer.Refusal{ID: "doc0", Rev: "1-a", Error: "TypeError"}, put: 500,
+			copied: []string{"doc0"}, failures: 1, checkpoint: `"3-opaque"`},
+		"engine": {verdict: peer.Refusal{ID: "doc0", Rev: "1-a", Error: "InternalError"}, put: 500,
+			copied: []string{"doc0", "doc0", "doc0", "doc0", "doc0"}, trouble: "doc_write_failed", checkpoint: "0"},
+		"gone alone": {verdict: peer.Refusal{ID: "doc0", Rev: "1-a", Error: "not_found"}, put: 404,
+			copied: []string{"doc0"}, trouble: "doc_write_failed", checkpoint: "0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -49,7 +60,8 @@ func TestVerdictsOfBulkWrites(t *testing.T) {
 					return &peer.Reply{Result: peer.Written{Refused: []peer.Refusal{c.verdict}}}
 				case peer.CopyDoc:
 					if op.ID == "doc0" && c.put > 0 {
-						return &peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: "1-a", Refused: &peer.Refusal{ID: "doc0", Rev: "1-a", Status: c.put, Error: c.verdict.Error}}}}}
+						return &peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: "1-a",
+							Refused: &peer.Refusal{ID: "doc0", Rev: "1-a", Status: c.put, Error: c.verdict.Error}}}}}
 					}
 				}
 				return nil
@@ -63,8 +75,10 @@ func TestVerdictsOfBulkWrites(t *testing.T) {
 				}
 			}
 			i := end.Info
-			if !slices.Equal(copied, c.copied) || i.DocWriteFailures != c.failures || end.Trouble.Error != c.trouble || i.CheckpointedSeq != c.checkpoint {
-				t.Errorf("copied %v, %d failures, %s, checkpoint %s", copied, i.DocWriteFailures, end, i.CheckpointedSeq)
+			if !slices.Equal(copied, c.copied) || i.DocWriteFailures != c.failures ||
+				end.Trouble.Error != c.trouble || i.CheckpointedSeq != c.checkpoint {
+				t.Errorf("copied %v, %d failures, %s, checkpoint %s", copied, i.DocWriteFailures, end,
+					i.CheckpointedSeq)
 			}
 			if c.trouble == "" && i.DocsWritten != 3-c.failures {
 				t.Errorf("%d documents written", i.DocsWritten)
@@ -149,7 +163,8 @@ func TestCopyThatBringsRefusedLeafs(t *testing.T) {
 		return &reply
 	}
 	w.begin()
-	if end := w.wantEnd(Completed, ""); end.Info.DocWriteFailures != 1 || end.Info.DocsWritten != 3 || end.Info.DocsRead != 4 {
+	if end := w.wantEnd(Completed, ""); end.Info.DocWriteFailures != 1 || end.Info.DocsWritten != 3 ||
+		end.Info.DocsRead != 4 {
 		t.Errorf("%s", end.Info)
 	}
 }
@@ -163,7 +178,8 @@ func TestCopyOfRefusedLeafs(t *testing.T) {
 		w.dbs[peer.Source].write("doc", rev)
 	}
 	copies(w, func(op peer.CopyDoc) peer.Reply {
-		reply := peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: op.Revs[0], Refused: &peer.Refusal{ID: "doc", Rev: op.Revs[0], Status: 414}}}}}
+		reply := peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: op.Revs[0],
+			Refused: &peer.Refusal{ID: "doc", Rev: op.Revs[0], Status: 414}}}}}
 		if len(op.Revs) > 1 {
 			reply.Failure = &torn
 		}
@@ -206,7 +222,8 @@ func TestCopyOfForbiddenLeafsThatBreaksOff(t *testing.T) {
 		w.dbs[peer.Source].write("doc", rev)
 	}
 	copies(w, func(op peer.CopyDoc) peer.Reply {
-		reply := peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: op.Revs[0], Refused: &peer.Refusal{ID: "doc", Rev: op.Revs[0], Status: 403, Error: "forbidden"}}}}}
+		reply := peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: op.Revs[0],
+			Refused: &peer.Refusal{ID: "doc", Rev: op.Revs[0], Status: 403, Error: "forbidden"}}}}}
 		if len(op.Revs) > 1 {
 			reply.Failure = &torn
 		}
@@ -291,7 +308,8 @@ func TestCopyFromDeletedSource(t *testing.T) {
 		w := newWorld(t)
 		w.fill(1)
 		copies(w, func(peer.CopyDoc) peer.Reply {
-			return peer.Reply{Failure: &peer.Failure{Method: "GET", URL: "http://s/db/doc0", Status: 404, Error: "not_found", Reason: reason}}
+			return peer.Reply{Failure: &peer.Failure{Method: "GET", URL: "http://s/db/doc0", Status: 404,
+				Error: "not_found", Reason: reason}}
 		})
 		w.begin()
 		w.wantEnd(Crashed, want)
@@ -306,7 +324,9 @@ func TestNoChangesThoughTheFeedMoved(t *testing.T) {
 		w.rows = func(peer.ReadChanges) peer.Changes { return peer.Changes{End: true, LastSeq: `"7-opaque"`} }
 		w.begin()
 		said := string(w.wantEnd(Completed, "").Result)
-		if !strings.HasPrefix(said, `{"no_changes":true,"session_id":"`) || !strings.Contains(said, `"source_last_seq":"7-opaque"`) || flat != strings.Contains(said, `"replication_id_version":4,"start_time"`) {
+		if !strings.HasPrefix(said, `{"no_changes":true,"session_id":"`) ||
+			!strings.Contains(said, `"source_last_seq":"7-opaque"`) ||
+			flat != strings.Contains(said, `"replication_id_version":4,"start_time"`) {
 			t.Errorf("flat %t: %s", flat, said)
 		}
 	}

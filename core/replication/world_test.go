@@ -265,7 +265,8 @@ func (w *world) apply(c Call, half bool) peer.Reply {
 	}
 	switch op := c.Op.(type) {
 	case peer.Open:
-		return peer.Reply{Result: peer.Opened{UpdateSeq: seqOf(w.dbs[op.Side].seq), InstanceStartTime: w.dbs[op.Side].start}}
+		return peer.Reply{Result: peer.Opened{UpdateSeq: seqOf(w.dbs[op.Side].seq),
+			InstanceStartTime: w.dbs[op.Side].start}}
 	case peer.Create:
 		return peer.Reply{Result: peer.Created{}}
 	case peer.Commit:
@@ -292,7 +293,8 @@ func (w *world) apply(c Call, half bool) peer.Reply {
 		return peer.Reply{Result: peer.Filter{Code: w.filter, Rev: w.filterRev}}
 	case peer.WriteDocs:
 		last := op.Docs[len(op.Docs)-1]
-		if w.maxWrite > 0 && len(op.Docs) > w.maxWrite || len(op.Docs) == 1 && w.kept[last.Fetch][last.Index].ID == w.tooLarge {
+		if w.maxWrite > 0 && len(op.Docs) > w.maxWrite || len(op.Docs) == 1 &&
+			w.kept[last.Fetch][last.Index].ID == w.tooLarge {
 			return peer.Reply{Failure: &peer.Failure{Kind: peer.Status, Status: 413, Error: "too_large"}}
 		}
 		if w.inline[w.kept[last.Fetch][last.Index].ID] > 0 && w.isOdd() {

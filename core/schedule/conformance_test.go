@@ -32,16 +32,22 @@ var vectors = []mix{
 	{"B", []int64{900, 100}, []int{25, 25}, []int{75, 75}, []float64{89, 9}, []float64{91, 11}, 10, false, nil},
 	{"C", []int64{100, 100}, []int{25, 25}, []int{25, 125}, []float64{49, 49}, []float64{51, 51}, 10, false, nil},
 	{"D", []int64{1, 100}, []int{25, 25}, []int{25, 125}, []float64{0, 98}, []float64{2, 100}, 10, false, nil},
-	{"E", []int64{100, 100, 100}, []int{25, 25, 25}, []int{75, 75, 75}, []float64{32, 32, 32}, []float64{34, 34, 34}, 10, false, nil},
-	{"F", []int64{100, 700, 200}, []int{25, 25, 25}, []int{75, 75, 75}, []float64{9, 69, 19}, []float64{11, 71, 21}, 10, false, nil},
-	{"G", []int64{100, 100, 100}, []int{25, 25, 25}, []int{25, 100, 75}, []float64{32, 32, 32}, []float64{34, 34, 34}, 10, false, nil},
-	{"H", []int64{1000, 100, 1}, []int{25, 25, 25}, []int{100, 125, 875}, []float64{87, 9, 2}, []float64{89, 11, 4}, 10, false, nil},
+	{"E", []int64{100, 100, 100}, []int{25, 25, 25}, []int{75, 75, 75}, []float64{32, 32, 32}, []float64{34, 34, 34},
+		10, false, nil},
+	{"F", []int64{100, 700, 200}, []int{25, 25, 25}, []int{75, 75, 75}, []float64{9, 69, 19}, []float64{11, 71, 21},
+		10, false, nil},
+	{"G", []int64{100, 100, 100}, []int{25, 25, 25}, []int{25, 100, 75}, []float64{32, 32, 32}, []float64{34, 34, 34},
+		10, false, nil},
+	{"H", []int64{1000, 100, 1}, []int{25, 25, 25}, []int{100, 125, 875}, []float64{87, 9, 2}, []float64{89, 11, 4},
+		10, false, nil},
 }
 
 // others have more jobs, other churns and shares at the bounds.
 var others = []mix{
-	{name: "many jobs", shares: []int64{200, 100, 50}, running: []int{20, 50, 30}, pending: []int{380, 950, 570}, churn: 4},
-	{name: "noisy neighbour", shares: []int64{100, 100, 100, 100}, running: []int{40, 3, 3, 4}, pending: []int{860, 30, 30, 30}, churn: 5},
+	{name: "many jobs", shares: []int64{200, 100, 50}, running: []int{20, 50, 30}, pending: []int{380, 950, 570},
+		churn: 4},
+	{name: "noisy neighbour", shares: []int64{100, 100, 100, 100}, running: []int{40, 3, 3, 4},
+		pending: []int{860, 30, 30, 30}, churn: 5},
 	{name: "extremes", shares: []int64{1000, 1}, running: []int{10, 10}, pending: []int{200, 200}, churn: 5},
 	{name: "few jobs", shares: []int64{300, 100, 100}, running: []int{4, 3, 3}, pending: []int{6, 7, 20}, churn: 2},
 	{name: "swap all", shares: []int64{500, 100}, running: []int{10, 10}, pending: []int{90, 90}, churn: 20},
@@ -306,7 +312,8 @@ func (p *product) charge(end instant.Time) {
 }
 
 func fairOrder(coeff int64) Order {
-	return Order{Policy: FairShare, Forgetting: testForgetting, PriorityCoeff: coeff, Decay: Decay{HalfLife: HalfLife(defaultPriorityCoeff, testInterval)}}
+	return Order{Policy: FairShare, Forgetting: testForgetting, PriorityCoeff: coeff,
+		Decay: Decay{HalfLife: HalfLife(defaultPriorityCoeff, testInterval)}}
 }
 
 // TestConformance: CouchDB's own vectors hold for the keys of fair share.
@@ -317,7 +324,8 @@ func TestConformance(t *testing.T) {
 		for who, o := range map[string]outcome{"twin": twin, "keys": keys} {
 			for a, got := range o.shares {
 				if got < m.least[a] || got > m.most[a] {
-					t.Errorf("%s of %s: account %d got %.1f%%, want %.0f to %.0f", who, m.name, a, got, m.least[a], m.most[a])
+					t.Errorf("%s of %s: account %d got %.1f%%, want %.0f to %.0f", who, m.name, a, got, m.least[a],
+						m.most[a])
 				}
 			}
 		}
@@ -364,7 +372,8 @@ func TestOtherPolicies(t *testing.T) {
 		m.endless = true // see TestWaitsUnderTags
 		tags := m.play(Order{Policy: Tags, Forgetting: testForgetting}, testCycles, 0)
 		fifo := m.play(Order{Policy: FIFO, Forgetting: testForgetting}, testCycles, 0)
-		t.Logf("%s: tags %.1f, longest wait %d; fifo %.1f, %d", m.name, tags.shares, tags.maxWait, fifo.shares, fifo.maxWait)
+		t.Logf("%s: tags %.1f, longest wait %d; fifo %.1f, %d", m.name, tags.shares, tags.maxWait, fifo.shares,
+			fifo.maxWait)
 		var shares, jobs float64
 		for a, s := range m.shares {
 			shares, jobs = shares+float64(s), jobs+float64(m.running[a]+m.pending[a])

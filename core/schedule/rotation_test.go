@@ -19,7 +19,9 @@ func TestRotate(t *testing.T) {
 			var kind rune
 			var age, key int64
 			fmt.Sscanf(s, "%c%d/%d", &kind, &age, &key)
-			running = append(running, Running{Continuous: kind == 'c', Since: now.Add(-time.Duration(age) * time.Second), Place: Place{Key: key}})
+			running = append(running,
+				Running{Continuous: kind == 'c', Since: now.Add(-time.Duration(age) * time.Second),
+					Place: Place{Key: key}})
 		}
 		return running
 	}
@@ -47,9 +49,11 @@ func TestRotate(t *testing.T) {
 		{"excess uses up churn", jobs("c10", "c20", "c30"), n(9), Limits{MaxJobs: 2, MaxChurn: 2}, []int{2, 1}},
 		{"the worst gives way", jobs("c10/5", "c20/4"), keys(3), Limits{MaxJobs: 2, MaxChurn: 2}, []int{0}},
 		{"not for a worse one", jobs("c10/5", "c20/4"), keys(6), Limits{MaxJobs: 2, MaxChurn: 2}, nil},
-		{"as many as are better", jobs("c10/5", "c20/4", "c30/9"), keys(1, 5, 6), Limits{MaxJobs: 3, MaxChurn: 3}, []int{2, 0}},
+		{"as many as are better", jobs("c10/5", "c20/4", "c30/9"), keys(1, 5, 6), Limits{MaxJobs: 3, MaxChurn: 3},
+			[]int{2, 0}},
 		{"the first take free slots", jobs("c10/5"), keys(1, 6), Limits{MaxJobs: 2, MaxChurn: 2}, nil},
-		{"the young stay, the next goes", jobs("c10/9", "c70/8"), keys(1), Limits{MaxJobs: 2, MaxChurn: 9, MinRun: time.Minute}, []int{1}},
+		{"the young stay, the next goes", jobs("c10/9", "c70/8"), keys(1),
+			Limits{MaxJobs: 2, MaxChurn: 9, MinRun: time.Minute}, []int{1}},
 		{"excess takes the worst", jobs("c10/1", "c20/2", "c30/3"), nil, Limits{MaxJobs: 1}, []int{2, 1}},
 	} {
 		if got := Rotate(FairShare, c.running, 0, c.ready, c.limits, now); fmt.Sprint(got) != fmt.Sprint(append([]int{}, c.want...)) {
@@ -78,7 +82,8 @@ func TestRotateBesideYields(t *testing.T) {
 func TestRotateByTags(t *testing.T) {
 	now := instant.Seconds(1000)
 	running := []Running{
-		{Continuous: true, Since: 3, Place: Place{Key: 9}}, {Continuous: true, Since: 1, Place: Place{Key: 4}}, {Continuous: true, Since: 2, Place: Place{Key: 8}},
+		{Continuous: true, Since: 3, Place: Place{Key: 9}}, {Continuous: true, Since: 1, Place: Place{Key: 4}},
+		{Continuous: true, Since: 2, Place: Place{Key: 8}},
 	}
 	got := Rotate(Tags, running, 0, keys(5, 8, 8), Limits{MaxJobs: 3, MaxChurn: 3}, now)
 	if fmt.Sprint(got) != "[2 0]" {
@@ -99,8 +104,9 @@ func TestRotateKeepsItsBounds(t *testing.T) {
 		now := instant.Seconds(1000)
 		running := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Running {
 			return Running{
-				Continuous: rapid.Bool().Draw(t, "continuous"), Since: instant.Seconds(rapid.Int64Range(0, 1000).Draw(t, "since")),
-				Place: Place{rapid.Int64Range(0, 1).Draw(t, "epoch"), rapid.Int64Range(0, 5).Draw(t, "key")},
+				Continuous: rapid.Bool().Draw(t, "continuous"),
+				Since:      instant.Seconds(rapid.Int64Range(0, 1000).Draw(t, "since")),
+				Place:      Place{rapid.Int64Range(0, 1).Draw(t, "epoch"), rapid.Int64Range(0, 5).Draw(t, "key")},
 			}
 		}), 0, 20).Draw(t, "running")
 		l := Limits{

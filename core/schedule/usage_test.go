@@ -57,7 +57,8 @@ func TestMulDiv(t *testing.T) {
 // TestUsage is the recurrence, interval by interval.
 func TestUsage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		f := Forgetting{Interval: time.Duration(rapid.Int64Range(1, 300).Draw(t, "interval")) * time.Second, Coeff: rapid.Int64Range(0, MaxUsageCoeff).Draw(t, "coeff")}
+		f := Forgetting{Interval: time.Duration(rapid.Int64Range(1, 300).Draw(t, "interval")) * time.Second,
+			Coeff: rapid.Int64Range(0, MaxUsageCoeff).Draw(t, "coeff")}
 		length := f.Interval.Microseconds()
 		count := rapid.IntRange(0, 40).Draw(t, "intervals")
 		first := rapid.Int64Range(1_000_000, 2_000_000).Draw(t, "first")
@@ -126,7 +127,8 @@ func TestUsageOfOtherIntervals(t *testing.T) {
 
 func TestGrowth(t *testing.T) {
 	for _, c := range []struct{ usage, jobs, shares, want int64 }{
-		{60_000_000, 1, 100, 6000}, {60_000_000, 100, 100, 600_000}, {59_999_999, 1, 1000, 59}, {5, 5, 0, 25}, {-1, 5, 1, 0}, {1, 1, 100, 0},
+		{60_000_000, 1, 100, 6000}, {60_000_000, 100, 100, 600_000}, {59_999_999, 1, 1000, 59}, {5, 5, 0, 25},
+		{-1, 5, 1, 0}, {1, 1, 100, 0},
 		{math.MaxInt64, math.MaxInt64, 1, math.MaxInt64},
 	} {
 		if got := (Account{Usage: c.usage, Jobs: c.jobs, Shares: c.shares}).Growth(); got != c.want {

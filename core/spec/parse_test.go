@@ -45,10 +45,12 @@ func request(t testing.TB, raw string) *Replication {
 }
 
 func TestDefaults(t *testing.T) {
-	endpoint := Endpoint{URL: "http://s/a/", Timeout: 30 * time.Second, Connections: 20, Retries: 5, SocketOptions: SocketOptions{KeepAlive: true, NoDelay: true}}
+	endpoint := Endpoint{URL: "http://s/a/", Timeout: 30 * time.Second, Connections: 20, Retries: 5,
+		SocketOptions: SocketOptions{KeepAlive: true, NoDelay: true}}
 	want := &Replication{
-		Source: endpoint, Target: endpoint, UseCheckpoints: true, CheckpointInterval: 30 * time.Second, UseBulkGet: true,
-		Batches: Batches{WorkerProcesses: 4, MaxWorkers: 32, WorkerBatchSize: 500},
+		Source: endpoint, Target: endpoint, UseCheckpoints: true, CheckpointInterval: 30 * time.Second,
+		UseBulkGet: true,
+		Batches:    Batches{WorkerProcesses: 4, MaxWorkers: 32, WorkerBatchSize: 500},
 	}
 	want.Target.URL = "https://t/b/"
 	if got := document(t, "{"+ends+"}"); !reflect.DeepEqual(got, want) {
@@ -65,10 +67,12 @@ func TestConfiguredDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.WorkerProcesses != 1 || r.WorkerBatchSize != 2 || r.UseCheckpoints || r.UseBulkGet || r.CheckpointInterval != 2*time.Second {
+	if r.WorkerProcesses != 1 || r.WorkerBatchSize != 2 || r.UseCheckpoints || r.UseBulkGet ||
+		r.CheckpointInterval != 2*time.Second {
 		t.Errorf("%+v", r)
 	}
-	if e := r.Target; e.Connections != 1 || e.Retries != 0 || e.Timeout != time.Second || !e.SocketOptions.NoDelay || e.SocketOptions.KeepAlive {
+	if e := r.Target; e.Connections != 1 || e.Retries != 0 || e.Timeout != time.Second || !e.SocketOptions.NoDelay ||
+		e.SocketOptions.KeepAlive {
 		t.Errorf("%+v", e)
 	}
 	if r.Source.Connections != 2 {
@@ -97,12 +101,16 @@ func TestEveryField(t *testing.T) {
 		"socket_options": "[{nodelay, true},{sndbuf,1000}, {recbuf , 2000},{buffer,3000},{priority,6}]", "ibrowse_options": "[{prefer_ipv6, true}]",
 		"cancel": false, "id": 5, "coment": "typo", "Continuous": 1
 	}`)
-	endpoint := Endpoint{Timeout: time.Second, Connections: 7, SocketOptions: SocketOptions{NoDelay: true, SendBuffer: 1000, ReceiveBuffer: 2000, Buffer: 3000, Priority: 6}}
+	endpoint := Endpoint{Timeout: time.Second, Connections: 7,
+		SocketOptions: SocketOptions{NoDelay: true, SendBuffer: 1000, ReceiveBuffer: 2000, Buffer: 3000, Priority: 6}}
 	want := &Replication{
 		DocID: "rep", Owner: "jan", User: UserCtx{Name: "jan", Roles: []string{"a", "b"}},
 		Source: endpoint, Target: endpoint,
-		Continuous: true, CreateTarget: true, CreateTargetParams: []peer.Param{{Name: "q", Value: "2"}, {Name: "n", Value: "1"}, {Name: "partitioned", Value: "true"}},
-		Filter:          Filter{Kind: FunctionFilter, Name: "dd/f/g", QueryParams: jsontext.Value(`{"z":[1,2],"a":"x y"}`)},
+		Continuous: true, CreateTarget: true,
+		CreateTargetParams: []peer.Param{{Name: "q", Value: "2"}, {Name: "n", Value: "1"},
+			{Name: "partitioned", Value: "true"}},
+		Filter: Filter{Kind: FunctionFilter, Name: "dd/f/g",
+			QueryParams: jsontext.Value(`{"z":[1,2],"a":"x y"}`)},
 		WinningRevsOnly: true, SinceSeq: jsontext.Value(`[3,"x"]`), CheckpointInterval: 5 * time.Second,
 		Batches: Batches{WorkerProcesses: 2, WorkerBatchSize: 100}, Orders: Orders{Weight: 1000},
 		Unknown: []string{"id", "coment", "Continuous"},
@@ -137,14 +145,18 @@ func TestFilters(t *testing.T) {
 		`"doc_ids":null`:                  {},
 		`"doc_ids":[]`:                    {Kind: DocIDs},
 		`"doc_ids":["b","a%2Fc","a","b"]`: {Kind: DocIDs, DocIDs: []string{"a", "a/c", "b"}},
-		`"doc_ids":["%C3%a9","a+b","5%","%30%","%7a%4F"]`: {Kind: DocIDs, DocIDs: []string{"0%", "5%", "a b", "zO", "é"}},
-		`"doc_ids":null,"selector":{}`:                    {Kind: Selector, Selector: jsontext.Value(`{}`)},
-		`"selector":{"b":1, "a":{"$gt":1}}`:               {Kind: Selector, Selector: jsontext.Value(`{"b":1,"a":{"$gt":1}}`)},
-		`"selector":{"a":{"$regex":"(?!x)"}}`:             {Kind: Selector, Selector: jsontext.Value(`{"a":{"$regex":"(?!x)"}}`)},
-		`"filter":"_design"`:                              {Kind: BuiltinFilter, Name: "_design"},
-		`"filter":"_view","query_params":{"view":"d/v"}`:  {Kind: BuiltinFilter, Name: "_view", QueryParams: jsontext.Value(`{"view":"d/v"}`)},
-		`"filter":"d/f"`:                                  {Kind: FunctionFilter, Name: "d/f"},
-		`"query_params":{"a":1}`:                          {QueryParams: jsontext.Value(`{"a":1}`)},
+		`"doc_ids":["%C3%a9","a+b","5%","%30%","%7a%4F"]`: {Kind: DocIDs,
+			DocIDs: []string{"0%", "5%", "a b", "zO", "é"}},
+		`"doc_ids":null,"selector":{}`: {Kind: Selector, Selector: jsontext.Value(`{}`)},
+		`"selector":{"b":1, "a":{"$gt":1}}`: {Kind: Selector,
+			Selector: jsontext.Value(`{"b":1,"a":{"$gt":1}}`)},
+		`"selector":{"a":{"$regex":"(?!x)"}}`: {Kind: Selector,
+			Selector: jsontext.Value(`{"a":{"$regex":"(?!x)"}}`)},
+		`"filter":"_design"`: {Kind: BuiltinFilter, Name: "_design"},
+		`"filter":"_view","query_params":{"view":"d/v"}`: {Kind: BuiltinFilter, Name: "_view",
+			QueryParams: jsontext.Value(`{"view":"d/v"}`)},
+		`"filter":"d/f"`:         {Kind: FunctionFilter, Name: "d/f"},
+		`"query_params":{"a":1}`: {QueryParams: jsontext.Value(`{"a":1}`)},
 	} {
 		comma := ","
 		if in == "" {
@@ -188,7 +200,8 @@ func TestChangesParams(t *testing.T) {
 func TestEveryParam(t *testing.T) {
 	for _, name := range append([]string{"attachments", "include_docs", "conflicts", "att_encoding_info", "view", "q"}, feedParams...) {
 		for _, name := range []string{name, strings.ToUpper(name)} {
-			r, err := parseDocument(`{"_id":"a",`+ends+`,"filter":"d/f","query_params":{"`+name+`":"x"}}`, DefaultConfig())
+			r, err := parseDocument(`{"_id":"a",`+ends+`,"filter":"d/f","query_params":{"`+name+`":"x"}}`,
+				DefaultConfig())
 			if refused := slices.Contains(feedParams, strings.ToLower(name)); refused != (err != nil) {
 				t.Errorf("%s: %v", name, err)
 			} else if !refused && !slices.Contains(r.Filter.ChangesParams(), peer.Param{Name: name, Value: "x"}) {
@@ -234,7 +247,8 @@ func TestRefusals(t *testing.T) {
 		{`"winning_revs_only":0,` + ends, "bad_request", "parameter `winning_revs_only` must be a boolean"},
 		{`"use_checkpoints":"false",` + ends, "bad_request", "parameter `use_checkpoints` must be a boolean"},
 		{`"use_bulk_get":"x",` + ends, "bad_request", "parameter `use_bulk_get` must be a boolean"},
-		{`"worker_processes":0,` + ends, "bad_request", "parameter `worker_processes` must be an integer from 1 to 1000"},
+		{`"worker_processes":0,` + ends, "bad_request",
+			"parameter `worker_processes` must be an integer from 1 to 1000"},
 		{`"worker_processes":-1,` + ends, "bad_request", "parameter `worker_processes`"},
 		{`"worker_processes":1.0,` + ends, "bad_request", "parameter `worker_processes`"},
 		{`"worker_processes":"a few",` + ends, "bad_request", "parameter `worker_processes`"},
@@ -249,7 +263,8 @@ func TestRefusals(t *testing.T) {
 		{`"http_connections":10001,` + ends, "bad_request", "parameter `http_connections`"},
 		{`"connection_timeout":0,` + ends, "bad_request", "parameter `connection_timeout`"},
 		{`"connection_timeout":"",` + ends, "bad_request", "parameter `connection_timeout`"},
-		{`"retries_per_request":-1,` + ends, "bad_request", "parameter `retries_per_request` must be an integer from 0"},
+		{`"retries_per_request":-1,` + ends, "bad_request",
+			"parameter `retries_per_request` must be an integer from 0"},
 		{`"checkpoint_interval":86400001,` + ends, "bad_request", "parameter `checkpoint_interval`"},
 		{`"weight":0,` + ends, "bad_request", "parameter `weight` must be an integer from 1 to 1000, and is 0"},
 		{`"weight":1001,` + ends, "bad_request", "parameter `weight` must be an integer from 1 to 1000, and is 1001"},
@@ -277,8 +292,10 @@ func TestRefusals(t *testing.T) {
 		{`"filter":"_",` + ends, "bad_request", "parameter `filter` must be"},
 		{`"filter":"_selector",` + ends, "bad_request", "parameter `filter` cannot be _selector"},
 		{`"filter":"_design/x",` + ends, "bad_request", "parameter `filter` must be"},
-		{`"query_params":{"a":[-1e400]},"filter":"a/b",` + ends, "bad_request", "parameter `query_params` has a number"},
-		{`"since_seq":[1` + strings.Repeat("0", 1000) + `],` + ends, "bad_request", "parameter `since_seq` has a number of more than 1000 digits"},
+		{`"query_params":{"a":[-1e400]},"filter":"a/b",` + ends, "bad_request",
+			"parameter `query_params` has a number"},
+		{`"since_seq":[1` + strings.Repeat("0", 1000) + `],` + ends, "bad_request",
+			"parameter `since_seq` has a number of more than 1000 digits"},
 		{`"query_params":42,` + ends, "bad_request", "parameter `query_params` must be an object"},
 		{`"doc_ids":"a",` + ends, "bad_request", "parameter `doc_ids` must be an array"},
 		{`"doc_ids":[1],` + ends, "bad_request", "parameter `doc_ids` must be an array of document ids"},
@@ -292,14 +309,19 @@ func TestRefusals(t *testing.T) {
 		{`"filter":"a/",` + ends, "invalid_replication", "Invalid filter."},
 		{`"filter":5,` + ends, "bad_request", "parameter `filter` must be a string"},
 		{`"filter":"_view",` + ends, "bad_request", "Invalid `view` parameter."},
-		{`"filter":"a/b","query_params":{"q":1,"limit":5},` + ends, "bad_request", "parameter `query_params` cannot have `limit`: servers"},
-		{`"filter":"a/b","query_params":{"include_docs":true},` + ends, "bad_request", "parameter `query_params` cannot have `include_docs`: servers"},
-		{`"filter":"_design","query_params":{"Since":0},` + ends, "bad_request", "parameter `query_params` cannot have `Since`: servers"},
-		{`"filter":"_view","query_params":{"view":"a/b","descending":false},` + ends, "bad_request", "parameter `query_params` cannot have `descending`"},
+		{`"filter":"a/b","query_params":{"q":1,"limit":5},` + ends, "bad_request",
+			"parameter `query_params` cannot have `limit`: servers"},
+		{`"filter":"a/b","query_params":{"include_docs":true},` + ends, "bad_request",
+			"parameter `query_params` cannot have `include_docs`: servers"},
+		{`"filter":"_design","query_params":{"Since":0},` + ends, "bad_request",
+			"parameter `query_params` cannot have `Since`: servers"},
+		{`"filter":"_view","query_params":{"view":"a/b","descending":false},` + ends, "bad_request",
+			"parameter `query_params` cannot have `descending`"},
 		{`"filter":"_view","query_params":{"view":"a/b/c"},` + ends, "bad_request", "Invalid `view` parameter."},
 		{`"filter":"_view","query_params":{"view":1},` + ends, "bad_request", "Invalid `view` parameter."},
 		{`"selector":[],` + ends, "bad_request", "parameter `selector` must be a JSON object"},
-		{`"selector":{"a":{"$in":1}},` + ends, "bad_request", "parameter `selector` is invalid: Bad argument for operator $in"},
+		{`"selector":{"a":{"$in":1}},` + ends, "bad_request",
+			"parameter `selector` is invalid: Bad argument for operator $in"},
 		{`"user_ctx":null,` + ends, "bad_request", "parameter `user_ctx` must"},
 		{`"user_ctx":{"name":1},` + ends, "bad_request", "parameter `user_ctx` must"},
 		{`"user_ctx":{"roles":"a"},` + ends, "bad_request", "parameter `user_ctx` must"},
@@ -308,12 +330,16 @@ func TestRefusals(t *testing.T) {
 		{`"_id":1,` + ends, "bad_request", "parameter `_id` must be a string"},
 		{`"socket_options":"<}garbage]][",` + ends, "bad_request", "parameter `socket_options`: it is not a list"},
 		{`"socket_options":[],` + ends, "bad_request", "parameter `socket_options` must be a string"},
-		{`"socket_options":"[{potato, true}]",` + ends, "bad_request", "parameter `socket_options`: `potato` is not one of"},
-		{`"socket_options":"[{nodelay, 1}]",` + ends, "bad_request", "parameter `socket_options`: `nodelay` must be true or false"},
-		{`"socket_options":"[{sndbuf, 0}]",` + ends, "bad_request", "parameter `socket_options`: `sndbuf` must be an integer from 1"},
+		{`"socket_options":"[{potato, true}]",` + ends, "bad_request",
+			"parameter `socket_options`: `potato` is not one of"},
+		{`"socket_options":"[{nodelay, 1}]",` + ends, "bad_request",
+			"parameter `socket_options`: `nodelay` must be true or false"},
+		{`"socket_options":"[{sndbuf, 0}]",` + ends, "bad_request",
+			"parameter `socket_options`: `sndbuf` must be an integer from 1"},
 		{`"socket_options":"[{recbuf, 0}]",` + ends, "bad_request",
 			"parameter `socket_options`: `recbuf` must be an integer from 1"},
-		{`"socket_options":"[{priority, 7}]",` + ends, "bad_request", "parameter `socket_options`: `priority` must be an integer from 0 to 6"},
+		{`"socket_options":"[{priority, 7}]",` + ends, "bad_request",
+			"parameter `socket_options`: `priority` must be an integer from 0 to 6"},
 		{`"ibrowse_options":"[{prefer_ipv6, yes}]",` + ends, "not_supported", "`ibrowse_options` other than"},
 		{`"ibrowse_options":"[{x, y}]",` + ends, "not_supported", "`ibrowse_options` other than"},
 		{`"ibrowse_options":[],` + ends, "bad_request", "parameter `ibrowse_options` must be a string"},
@@ -322,32 +348,53 @@ func TestRefusals(t *testing.T) {
 		{`"source":"http://t/b","target":null`, "invalid_replication", "Missing replicator database: `target`"},
 		{`"source":"localdb","target":"http://t"`, "invalid_replication", "local_endpoints_not_supported: `source`"},
 		{`"source":"","target":"http://t"`, "invalid_replication", "local_endpoints_not_supported: `source`"},
-		{`"source":"HTTP://t","target":"http://t"`, "invalid_replication", "endpoint has an invalid url: `source` must have one of the protocols http, https"},
+		{`"source":"HTTP://t","target":"http://t"`, "invalid_replication",
+			"endpoint has an invalid url: `source` must have one of the protocols http, https"},
 		{`"source":5,"target":"http://t"`, "bad_request", "parameter `source` must be a URL or an object"},
 		{`"source":[],"target":"http://t"`, "bad_request", "parameter `source` must be a URL or an object"},
-		{`"target":{},"source":"http://t"`, "invalid_replication", "endpoint has an invalid url: `target` must have a string `url`"},
-		{`"source":{"url":5},"target":"http://t"`, "invalid_replication", "endpoint has an invalid url: `source` must have a string"},
-		{`"source":{"url":"abc"},"target":"http://t"`, "invalid_replication", "local_endpoints_not_supported: `source`"},
-		{`"source":{"url":"httpx://a"},"target":"http://t"`, "invalid_replication", "endpoint has an invalid url: `source` must have one of the protocols http, https"},
-		{`"source":"http://s/` + strings.Repeat("a", 1<<16) + `","target":"http://t"`, "invalid_replication", "endpoint has an invalid url: `source`: it is longer than 65536 bytes"},
-		{`"source":"http://s","target":"http://t","proxy":"http://p/` + strings.Repeat("a", 1<<16) + `"`, "invalid_replication", "proxy has an invalid url: `proxy`: it is longer than 65536 bytes"},
-		{`"source":"http://s","target":"http://t","user_ctx":{"name":"` + strings.Repeat("a", 5000) + `"}`, "bad_request", "parameter `user_ctx.name` is longer than 4096 bytes"},
+		{`"target":{},"source":"http://t"`, "invalid_replication",
+			"endpoint has an invalid url: `target` must have a string `url`"},
+		{`"source":{"url":5},"target":"http://t"`, "invalid_replication",
+			"endpoint has an invalid url: `source` must have a string"},
+		{`"source":{"url":"abc"},"target":"http://t"`, "invalid_replication",
+			"local_endpoints_not_supported: `source`"},
+		{`"source":{"url":"httpx://a"},"target":"http://t"`, "invalid_replication",
+			"endpoint has an invalid url: `source` must have one of the protocols http, https"},
+		{`"source":"http://s/` + strings.Repeat("a", 1<<16) + `","target":"http://t"`, "invalid_replication",
+			"endpoint has an invalid url: `source`: it is longer than 65536 bytes"},
+		{`"source":"http://s","target":"http://t","proxy":"http://p/` + strings.Repeat("a", 1<<16) + `"`,
+			"invalid_replication", "proxy has an invalid url: `proxy`: it is longer than 65536 bytes"},
+		{`"source":"http://s","target":"http://t","user_ctx":{"name":"` + strings.Repeat("a", 5000) + `"}`,
+			"bad_request", "parameter `user_ctx.name` is longer than 4096 bytes"},
 		{`"source":"http://ho st","target":"http://t"`, "invalid_replication", "endpoint has an invalid url"},
-		{`"source":{"url":"http://a","headers":[]},"target":"http://t"`, "bad_request", "parameter `source.headers` must be an object of strings"},
-		{`"source":{"url":"http://a","headers":{"X":1}},"target":"http://t"`, "bad_request", "parameter `source.headers.X` must be a string"},
-		{`"source":{"url":"http://a","headers":{"X":"a\r\nY: b"}},"target":"http://t"`, "bad_request", "parameter `source.headers.X` must be a string without control"},
-		{`"source":{"url":"http://a","headers":{"X Y":"a"}},"target":"http://t"`, "bad_request", "parameter `source.headers` has a name that HTTP does not allow"},
+		{`"source":{"url":"http://a","headers":[]},"target":"http://t"`, "bad_request",
+			"parameter `source.headers` must be an object of strings"},
+		{`"source":{"url":"http://a","headers":{"X":1}},"target":"http://t"`, "bad_request",
+			"parameter `source.headers.X` must be a string"},
+		{`"source":{"url":"http://a","headers":{"X":"a\r\nY: b"}},"target":"http://t"`, "bad_request",
+			"parameter `source.headers.X` must be a string without control"},
+		{`"source":{"url":"http://a","headers":{"X Y":"a"}},"target":"http://t"`, "bad_request",
+			"parameter `source.headers` has a name that HTTP does not allow"},
 		{`"source":{"url":"http://a","headers":{"hOst":"a b"}},"target":"http://t"`, "bad_request",
 			"parameter `source.headers.hOst` must be the name of a host"},
-		{`"source":{"url":"http://a","headers":{"":"a"}},"target":"http://t"`, "bad_request", "parameter `source.headers` has a name"},
-		{`"source":{"url":"http://a","auth":null},"target":"http://t"`, "bad_request", "parameter `source.auth` must be an object"},
-		{`"source":{"url":"http://a","auth":{"basic":[]}},"target":"http://t"`, "bad_request", "parameter `source.auth.basic` must"},
-		{`"source":{"url":"http://a","auth":{"basic":{"username":"u","password":null}}},"target":"http://t"`, "bad_request", "parameter `source.auth.basic` must"},
-		{`"source":{"url":"http://a","auth":{"iam":{}}},"target":"http://t"`, "not_supported", "`source.auth` other than `basic` and `bearer` is not supported yet"},
-		{`"proxy":"http://p","source_proxy":"http://p",` + ends, "bad_request", "`proxy` is mutually exclusive with `source_proxy`"},
-		{`"proxy":"http://p","target_proxy":"http://p",` + ends, "bad_request", "`proxy` is mutually exclusive with `target_proxy`"},
-		{`"proxy":"ftp://p",` + ends, "invalid_replication", "proxy has an invalid url: `proxy` must have one of the protocols http, https, socks5"},
-		{`"target_proxy":"p:3128",` + ends, "invalid_replication", "proxy has an invalid url: `target_proxy`: it has no scheme"},
+		{`"source":{"url":"http://a","headers":{"":"a"}},"target":"http://t"`, "bad_request",
+			"parameter `source.headers` has a name"},
+		{`"source":{"url":"http://a","auth":null},"target":"http://t"`, "bad_request",
+			"parameter `source.auth` must be an object"},
+		{`"source":{"url":"http://a","auth":{"basic":[]}},"target":"http://t"`, "bad_request",
+			"parameter `source.auth.basic` must"},
+		{`"source":{"url":"http://a","auth":{"basic":{"username":"u","password":null}}},"target":"http://t"`,
+			"bad_request", "parameter `source.auth.basic` must"},
+		{`"source":{"url":"http://a","auth":{"iam":{}}},"target":"http://t"`, "not_supported",
+			"`source.auth` other than `basic` and `bearer` is not supported yet"},
+		{`"proxy":"http://p","source_proxy":"http://p",` + ends, "bad_request",
+			"`proxy` is mutually exclusive with `source_proxy`"},
+		{`"proxy":"http://p","target_proxy":"http://p",` + ends, "bad_request",
+			"`proxy` is mutually exclusive with `target_proxy`"},
+		{`"proxy":"ftp://p",` + ends, "invalid_replication",
+			"proxy has an invalid url: `proxy` must have one of the protocols http, https, socks5"},
+		{`"target_proxy":"p:3128",` + ends, "invalid_replication",
+			"proxy has an invalid url: `target_proxy`: it has no scheme"},
 		{`"source_proxy":null,` + ends, "invalid_replication", "Invalid proxy url: `source_proxy` must be a string"},
 		{`"source":"http://s"} {`, "bad_request", "invalid UTF-8 JSON at byte"},
 		{`"source`, "bad_request", "invalid UTF-8 JSON at byte"},
@@ -374,7 +421,8 @@ func TestRefusals(t *testing.T) {
 
 func TestProtocolsAreConfigured(t *testing.T) {
 	c := DefaultConfig()
-	c.EndpointProtocols, c.ProxyProtocols, c.ValidSocketOptions = []string{"https"}, []string{"socks5"}, []string{"nodelay"}
+	c.EndpointProtocols, c.ProxyProtocols, c.ValidSocketOptions = []string{"https"}, []string{"socks5"},
+		[]string{"nodelay"}
 	for in, ok := range map[string]bool{
 		`{"source":"https://a","target":"https://b","proxy":"socks5://x","socket_options":"[{nodelay,true}]"}`: true,
 		`{"source":"https://a","target":"http://b"}`:                                                           false,
@@ -398,9 +446,12 @@ func TestSocketOptions(t *testing.T) {
 		}
 	}
 	for _, in := range []string{
-		"", "[", "]", "[{]", "[{}]", "[{keepalive}]", "[{keepalive,}]", "[{,true}]", "[{keepalive,true}", "[{keepalive,true]", "[{keepalive,true},]", "[,{keepalive,true}]",
-		"[{keepalive,true}{nodelay,true}]", "[{keepalive,true}]x", "{keepalive,true}", "[keepalive]", "[{'keepalive',true}]", "[{sndbuf,\"1\"}]",
-		"[{sndbuf,-1}]", "[{sndbuf,99999999999999999999}]", "[{sndbuf,1073741825}]", "[{priority,-1}]", "[{priority,high}]", "[{keepalive,tru\xff}]", "[{keepalive,é}]",
+		"", "[", "]", "[{]", "[{}]", "[{keepalive}]", "[{keepalive,}]", "[{,true}]", "[{keepalive,true}",
+		"[{keepalive,true]", "[{keepalive,true},]", "[,{keepalive,true}]",
+		"[{keepalive,true}{nodelay,true}]", "[{keepalive,true}]x", "{keepalive,true}", "[keepalive]",
+		"[{'keepalive',true}]", "[{sndbuf,\"1\"}]",
+		"[{sndbuf,-1}]", "[{sndbuf,99999999999999999999}]", "[{sndbuf,1073741825}]", "[{priority,-1}]",
+		"[{priority,high}]", "[{keepalive,tru\xff}]", "[{keepalive,é}]",
 		"[{keepalive", "[{keepalive,true",
 	} {
 		if got, err := ParseSocketOptions(in, DefaultConfig().ValidSocketOptions); err == nil {
@@ -411,8 +462,10 @@ func TestSocketOptions(t *testing.T) {
 
 // TestNeverPanics feeds the parsers what looks like a replication but is broken somewhere.
 func TestNeverPanics(t *testing.T) {
-	words := []string{`{`, `}`, `[`, `]`, `,`, `:`, `"source":`, `"target":`, `"http://u:p@h/d"`, `{"url":"http://h"}`, `"selector":`, `"doc_ids":`,
-		`"filter":`, `"_view"`, `"query_params":`, `"auth":`, `"basic":`, `"headers":`, `"proxy":`, `"socket_options":`, `"[{nodelay,true}]"`, `"user_ctx":`,
+	words := []string{`{`, `}`, `[`, `]`, `,`, `:`, `"source":`, `"target":`, `"http://u:p@h/d"`,
+		`{"url":"http://h"}`, `"selector":`, `"doc_ids":`,
+		`"filter":`, `"_view"`, `"query_params":`, `"auth":`, `"basic":`, `"headers":`, `"proxy":`,
+		`"socket_options":`, `"[{nodelay,true}]"`, `"user_ctx":`,
 		`"cancel":`, `"id":`, `1`, `1e999`, `null`, `true`, `"%"`, `""`, "\xff"}
 	rapid.Check(t, func(t *rapid.T) {
 		raw := strings.Join(rapid.SliceOf(rapid.SampledFrom(words)).Draw(t, "words"), "")

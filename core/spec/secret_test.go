@@ -23,8 +23,10 @@ func TestNothingShowsSecrets(t *testing.T) {
 		t.Fatalf("%d secrets", len(r.secrets()))
 	}
 	var text, js bytes.Buffer
-	slog.New(slog.NewTextHandler(&text, nil)).Info("x", "r", r, "v", *r, "s", r.Source.Credentials.Password, "h", r.Source.Headers)
-	slog.New(slog.NewJSONHandler(&js, nil)).Info("x", "r", r, "v", *r, "s", r.Source.Credentials.Password, "h", r.Source.Headers)
+	slog.New(slog.NewTextHandler(&text, nil)).Info("x", "r", r, "v", *r, "s", r.Source.Credentials.Password, "h",
+		r.Source.Headers)
+	slog.New(slog.NewJSONHandler(&js, nil)).Info("x", "r", r, "v", *r, "s", r.Source.Credentials.Password, "h",
+		r.Source.Headers)
 	public, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +52,8 @@ func TestNothingShowsSecrets(t *testing.T) {
 func TestErrorsShowNoSecrets(t *testing.T) {
 	for i := range len(secretive) {
 		for _, broken := range []string{secretive[:i], secretive[:i] + secretive[i+1:], secretive[:i] + `"` + secretive[i:], secretive[:i] + `\` + secretive[i:],
-			secretive[:i] + "@" + secretive[i:], secretive[:i] + "/" + secretive[i:], secretive[:i] + "\x01" + secretive[i:], secretive[:i] + "}" + secretive[i:]} {
+			secretive[:i] + "@" + secretive[i:], secretive[:i] + "/" + secretive[i:],
+			secretive[:i] + "\x01" + secretive[i:], secretive[:i] + "}" + secretive[i:]} {
 			if _, err := parseDocument(broken, DefaultConfig()); err != nil && strings.Contains(err.Error(), "SECRE") {
 				t.Errorf("%s: %v", broken, err)
 			}
@@ -98,7 +101,8 @@ func encode(t testing.TB, r *Replication) []byte {
 func TestDecodeRefuses(t *testing.T) {
 	good := encode(t, document(t, secretive))
 	for _, raw := range [][]byte{nil, []byte("null"), []byte("{}"), []byte("[]"), good[:len(good)-1], good[:len(good)/2],
-		bytes.Replace(good, []byte(`"secrets":[`), []byte(`"secrets":["",`), 1), bytes.Replace(good, []byte(`"secrets"`), []byte(`"x"`), 1)} {
+		bytes.Replace(good, []byte(`"secrets":[`), []byte(`"secrets":["",`), 1),
+		bytes.Replace(good, []byte(`"secrets"`), []byte(`"x"`), 1)} {
 		if r, err := Decode(raw); err == nil || r != nil {
 			t.Errorf("%s: %v %v", raw, r, err)
 		}
@@ -133,7 +137,8 @@ func TestParseURL(t *testing.T) {
 		"http://h":                     {Scheme: "http", Host: "h", Path: "/"},
 		"https://H.x-y_z:65535/a%2F?b": {Scheme: "https", Host: "H.x-y_z", Port: 65535, Path: "/a%2F?b"},
 		"socks5://u@h?":                {Scheme: "socks5", Host: "h", Path: "/?", Userinfo: "u", HasUserinfo: true},
-		"http://u:p:100%@[::1]:8/":     {Scheme: "http", Host: "::1", Port: 8, Path: "/", Userinfo: "u:p:100%", HasUserinfo: true},
+		"http://u:p:100%@[::1]:8/": {Scheme: "http", Host: "::1", Port: 8, Path: "/", Userinfo: "u:p:100%",
+			HasUserinfo: true},
 		"http://AZaz09-._~!$&'()*+,;=": {Scheme: "http", Host: "AZaz09-._~!$&'()*+,;=", Path: "/"},
 		"http://h/%00%fF%9A":           {Scheme: "http", Host: "h", Path: "/%00%fF%9A"},
 		"http://@h":                    {Scheme: "http", Host: "h", Path: "/", HasUserinfo: true},
@@ -146,16 +151,23 @@ func TestParseURL(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]error{
-		"": errNoScheme, "h/d": errNoScheme, "://h": errNoScheme, "http:/h": errNoScheme, "http://": errHost, "http:///d": errHost, "http://:80/": errHost,
-		"http://u:p@/": errHost, "http://h:/": errPort, "http://h:0": errPort, "http://h:65536": errPort, "http://h:+80": errPort, "http://h:8x": errPort,
-		"http://u:pa/ss@h": errPort, "http://h:1:2": errPort, "http://::1/": errHost, "http://[::1": errIPv6, "http://[::1]x": errIPv6, "http://[x]": errIPv6,
-		"http://[1]": errIPv6, "http://h]": errIPv6, "http://[fe80::1%25eth0]/": errIPv6, "http://u@v@h": errUserinfo, "http://u[@h": errUserinfo,
-		"http://h/#": errFragment, "http://h#x": errFragment, "http://h/%": errPercent, "http://h/%2": errPercent, "http://h%zz/": errPercent,
-		"http://h/ ": errCharacters, "http://h x": errCharacters, "http://h/é": errCharacters, "http://h/\x00": errCharacters, "http://h/[": errCharacters,
+		"": errNoScheme, "h/d": errNoScheme, "://h": errNoScheme, "http:/h": errNoScheme, "http://": errHost,
+		"http:///d": errHost, "http://:80/": errHost,
+		"http://u:p@/": errHost, "http://h:/": errPort, "http://h:0": errPort, "http://h:65536": errPort,
+		"http://h:+80": errPort, "http://h:8x": errPort,
+		"http://u:pa/ss@h": errPort, "http://h:1:2": errPort, "http://::1/": errHost, "http://[::1": errIPv6,
+		"http://[::1]x": errIPv6, "http://[x]": errIPv6,
+		"http://[1]": errIPv6, "http://h]": errIPv6, "http://[fe80::1%25eth0]/": errIPv6, "http://u@v@h": errUserinfo,
+		"http://u[@h": errUserinfo,
+		"http://h/#":  errFragment, "http://h#x": errFragment, "http://h/%": errPercent, "http://h/%2": errPercent,
+		"http://h%zz/": errPercent,
+		"http://h/ ":   errCharacters, "http://h x": errCharacters, "http://h/é": errCharacters,
+		"http://h/\x00": errCharacters, "http://h/[": errCharacters,
 		"http://h/{}": errCharacters, "http://h\\x": errCharacters, "http://ü:p@h": errCharacters,
 		"http://a%20b/x": errHostEscape, "http://a%25b": errHostEscape, "http://%41:80": errHostEscape,
 		"http://%C3%28/": errHostEscape,
-		"http://[1:2]/":  errIPv6, "http://[1::2::3]": errIPv6, "http://[00001::1]": errIPv6, "http://[::1.2.3]": errIPv6,
+		"http://[1:2]/":  errIPv6, "http://[1::2::3]": errIPv6, "http://[00001::1]": errIPv6,
+		"http://[::1.2.3]": errIPv6,
 	} {
 		if got, err := ParseURL(in); err != want || got != (URL{}) {
 			t.Errorf("%q: got %+v %v, want %v", in, got, err, want)

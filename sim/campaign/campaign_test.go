@@ -21,11 +21,13 @@ func stormy(seed uint64) World {
 
 func TestReport(t *testing.T) {
 	r := Campaign{World: stormy, First: 5, Seeds: 6, Sample: 2}.Run(t.Context())
-	if r.Seeds != 6 || len(r.Hashes) != 6 || r.Hashes[5] == r.Hashes[6] || r.Events == 0 || r.Virtual < 6*stormy(0).Config.Duration {
+	if r.Seeds != 6 || len(r.Hashes) != 6 || r.Hashes[5] == r.Hashes[6] || r.Events == 0 ||
+		r.Virtual < 6*stormy(0).Config.Duration {
 		t.Errorf("%+v", r)
 	}
 	crash, conflict := r.Faults[world.NodeCrash], r.Faults["fdb-conflict"]
-	if crash.Enabled != 6 || crash.Fired == 0 || crash.Reached <= crash.Fired || crash.Sampled != 2 || crash.Mattered != 2 {
+	if crash.Enabled != 6 || crash.Fired == 0 || crash.Reached <= crash.Fired || crash.Sampled != 2 ||
+		crash.Mattered != 2 {
 		t.Errorf("%+v", crash)
 	}
 	if conflict.Fired == 0 || conflict.Mattered == 0 {
@@ -68,7 +70,8 @@ func TestFailures(t *testing.T) {
 	for _, f := range r.Failures {
 		got = append(got, f.Violation.ID)
 	}
-	if !slices.Equal(got, []string{"S99", Panicked, "S99", "S99"}) || r.Failures[0].Seed != 3 || r.Failures[1].Stack == "" || r.Seeds != 7 {
+	if !slices.Equal(got, []string{"S99", Panicked, "S99", "S99"}) || r.Failures[0].Seed != 3 ||
+		r.Failures[1].Stack == "" || r.Seeds != 7 {
 		t.Errorf("%v %+v", got, r)
 	}
 	r = Campaign{World: calm, Seeds: 7, Hook: breaking, Stop: 1, Workers: 1}.Run(t.Context())

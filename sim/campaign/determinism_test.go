@@ -84,7 +84,8 @@ func TestPlantedNondeterminism(t *testing.T) {
 		t.Fatal(d, err)
 	}
 	lines := strings.Join(d.Here.Lines, "\n")
-	if !strings.Contains(lines, "planted") || strings.Join(d.There.Lines, "\n") != lines || d.Here.Hash == d.There.Hash {
+	if !strings.Contains(lines, "planted") || strings.Join(d.There.Lines, "\n") != lines ||
+		d.Here.Hash == d.There.Hash {
 		t.Errorf("%+v", d)
 	}
 	if len(d.OnlyHere)+len(d.OnlyThere) > 0 {
@@ -96,11 +97,13 @@ func TestPlantedNondeterminism(t *testing.T) {
 func TestStatesDiffer(t *testing.T) {
 	other := func(p Probe) (Trail, error) {
 		return p.Play(calm(p.Seed), plantClock, func(w *trial.Trial) {
-			w.Engine.After(80*time.Second, nil, "restored", func() { w.Do(world.Event{What: world.DBRecreated, Whom: "s1/a1"}) })
+			w.Engine.After(80*time.Second, nil, "restored",
+				func() { w.Do(world.Event{What: world.DBRecreated, Whom: "s1/a1"}) })
 		}), nil
 	}
 	d, err := Part(2, here, other)
-	if err != nil || d == nil || len(d.OnlyHere) == 0 || len(d.OnlyThere) == 0 || !strings.Contains(strings.Join(d.There.Lines, " "), "restored") {
+	if err != nil || d == nil || len(d.OnlyHere) == 0 || len(d.OnlyThere) == 0 ||
+		!strings.Contains(strings.Join(d.There.Lines, " "), "restored") {
 		t.Errorf("%+v %v", d, err)
 	}
 }

@@ -45,8 +45,10 @@ func Run(t *testing.T, open func(t testing.TB) Store) {
 		name  string
 		tests []test
 	}{
-		{"Read", reads}, {"OwnWrites", ownWrites}, {"Atomic", atomics}, {"Isolation", isolation}, {"Conflict", conflictTests()},
-		{"Prefetch", prefetches}, {"Versionstamp", versionstamps}, {"Limit", limits}, {"Life", lives}, {"Age", ages}, {"Retry", retries}, {"Watch", watches},
+		{"Read", reads}, {"OwnWrites", ownWrites}, {"Atomic", atomics}, {"Isolation", isolation},
+		{"Conflict", conflictTests()},
+		{"Prefetch", prefetches}, {"Versionstamp", versionstamps}, {"Limit", limits}, {"Life", lives}, {"Age", ages},
+		{"Retry", retries}, {"Watch", watches},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			for _, c := range group.tests {

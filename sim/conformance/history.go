@@ -73,7 +73,8 @@ func (h *History) Attempt(ctx context.Context, client int, r *prng.Source) error
 	if x.unknown {
 		end = math.MaxInt64
 	}
-	h.operations = append(h.operations, porcupine.Operation{ClientId: client, Input: x, Output: x, Call: call, Return: end})
+	h.operations = append(h.operations,
+		porcupine.Operation{ClientId: client, Input: x, Output: x, Call: call, Return: end})
 	return nil
 }
 

@@ -23,8 +23,11 @@ var tooMuch = []struct {
 	{"clear of an inverted range", func(e *env, tx kv.Tx) { tx.ClearRange(e.span("b", "a")) }, kv.InvertedRange},
 	{"inverted read conflict", func(e *env, tx kv.Tx) { tx.AddReadConflict(e.span("b", "a")) }, kv.InvertedRange},
 	{"inverted write conflict", func(e *env, tx kv.Tx) { tx.AddWriteConflict(e.span("b", "a")) }, kv.InvertedRange},
-	{"versionstamp offset", func(e *env, tx kv.Tx) { tx.SetVersionstampedKey(append(e.key("0123456789"), 0xff, 0, 0, 0), nil) }, kv.BadVersionstamp},
-	{"versionstamp without offset", func(e *env, tx kv.Tx) { tx.SetVersionstampedValue(e.key("a"), []byte("abc")) }, kv.BadVersionstamp},
+	{"versionstamp offset",
+		func(e *env, tx kv.Tx) { tx.SetVersionstampedKey(append(e.key("0123456789"), 0xff, 0, 0, 0), nil) },
+		kv.BadVersionstamp},
+	{"versionstamp without offset", func(e *env, tx kv.Tx) { tx.SetVersionstampedValue(e.key("a"), []byte("abc")) },
+		kv.BadVersionstamp},
 }
 
 func (e *env) longKey(n int) []byte {

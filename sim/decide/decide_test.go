@@ -16,7 +16,9 @@ func questions(d *Decider) (answers []string) {
 	faults.Add("flood", 300_000)
 	for i := range 50 {
 		a, b := d.Site("a"), d.Site(fmt.Sprint("b", i%3))
-		answers = append(answers, fmt.Sprint(a.Int(5), b.Duration(time.Second, 2*time.Second), b.Pick(&faults), a.Chance(100_000), b.Seed64()))
+		answers = append(answers,
+			fmt.Sprint(a.Int(5), b.Duration(time.Second, 2*time.Second), b.Pick(&faults), a.Chance(100_000),
+				b.Seed64()))
 	}
 	return answers
 }
@@ -105,7 +107,8 @@ func TestRates(t *testing.T) {
 	for range 100_000 {
 		counts[site.Pick(&faults)]++
 	}
-	if counts["never"] > 0 || counts["rare"] < 800 || counts["rare"] > 1200 || counts["often"] < 39_000 || counts["often"] > 41_000 {
+	if counts["never"] > 0 || counts["rare"] < 800 || counts["rare"] > 1200 || counts["often"] < 39_000 ||
+		counts["often"] > 41_000 {
 		t.Errorf("%v", counts)
 	}
 	var always Table

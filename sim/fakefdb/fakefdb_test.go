@@ -129,7 +129,8 @@ func TestStats(t *testing.T) {
 	if err := db.Begin(bg, kv.Options{}).Commit(); err != nil {
 		t.Fatal(err)
 	}
-	want := Stats{Transactions: 4, Attempts: 2, Commits: 2, ReadOnly: 1, Conflicts: 1, Reads: 2, KeysWritten: 2, BytesWritten: 7, BytesRead: 10}
+	want := Stats{Transactions: 4, Attempts: 2, Commits: 2, ReadOnly: 1, Conflicts: 1, Reads: 2, KeysWritten: 2,
+		BytesWritten: 7, BytesRead: 10}
 	if got := db.Stats(); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -159,7 +160,8 @@ func TestTooManyWatches(t *testing.T) {
 			}
 		}
 	}
-	if do(t, db, func(tx kv.Tx) { tx.Set([]byte("k"), nil) }); db.watches.Len() != 0 || db.Stats().WatchesFired != watchers.Max {
+	if do(t, db, func(tx kv.Tx) { tx.Set([]byte("k"), nil) }); db.watches.Len() != 0 ||
+		db.Stats().WatchesFired != watchers.Max {
 		t.Errorf("%d watches left, %d fired", db.watches.Len(), db.Stats().WatchesFired)
 	}
 }

@@ -19,7 +19,8 @@ import (
 func chaos(r *prng.Source, fired map[fakefdb.Fault]int) func(fakefdb.Op) fakefdb.Outcome {
 	return func(op fakefdb.Op) fakefdb.Outcome {
 		ms := func(n int) time.Duration { return time.Duration(r.Intn(n)) * time.Millisecond }
-		out := fakefdb.Outcome{Before: ms(10), After: ms(10), Late: ms(200), SameBatch: r.Intn(2) == 0, Pick: r.Uint64()}
+		out := fakefdb.Outcome{Before: ms(10), After: ms(10), Late: ms(200), SameBatch: r.Intn(2) == 0,
+			Pick: r.Uint64()}
 		if faults := fakefdb.Faults(op.Kind); len(faults) > 0 && r.Intn(4) == 0 {
 			out.Fault = faults[r.Intn(len(faults))]
 		}
@@ -77,7 +78,8 @@ func runHistory(t *testing.T, seed uint64, fired map[fakefdb.Fault]int) (*confor
 		fmt.Fprintln(&trace, op, out)
 		return out
 	})
-	h := &conformance.History{DB: db, Prefix: []byte("h/"), Now: func() int64 { return int64(w.now)<<20 + int64(w.seq) }}
+	h := &conformance.History{DB: db, Prefix: []byte("h/"),
+		Now: func() int64 { return int64(w.now)<<20 + int64(w.seq) }}
 	for client := range 4 {
 		w.start(func() {
 			r := prng.Fork(seed, fmt.Sprint(client))
@@ -138,7 +140,8 @@ func TestCommitFaults(t *testing.T) {
 		{fakefdb.ClusterLate, kv.ClusterVersionChanged, "", "new"},
 		{fakefdb.ClusterNever, kv.ClusterVersionChanged, "", ""},
 	} {
-		w, db := newWorld(scripted(fakefdb.Commit, fakefdb.Outcome{Fault: c.fault, Before: second, After: second, Late: second}))
+		w, db := newWorld(scripted(fakefdb.Commit,
+			fakefdb.Outcome{Fault: c.fault, Before: second, After: second, Late: second}))
 		w.start(func() {
 			start := w.now
 			if err := set(context.Background(), db, "k", "new"); kv.CodeOf(err) != c.code {
@@ -219,7 +222,8 @@ func TestDeadClient(t *testing.T) {
 func TestReadFaults(t *testing.T) {
 	for kind, faults := range map[fakefdb.Kind]map[fakefdb.Fault]kv.Code{
 		fakefdb.ReadVersion: {fakefdb.TagThrottled: kv.TagThrottled, fakefdb.BatchThrottled: kv.BatchThrottled},
-		fakefdb.Read: {fakefdb.TooOldEarly: kv.TransactionTooOld, fakefdb.FutureVersion: kv.FutureVersion, fakefdb.ProcessBehind: kv.ProcessBehind,
+		fakefdb.Read: {fakefdb.TooOldEarly: kv.TransactionTooOld, fakefdb.FutureVersion: kv.FutureVersion,
+			fakefdb.ProcessBehind:  kv.ProcessBehind,
 			fakefdb.DatabaseLocked: kv.DatabaseLocked, fakefdb.ReadTimedOut: kv.TransactionTimedOut},
 	} {
 		for fault, code := range faults {
@@ -403,7 +407,8 @@ func TestEveryOperationIsAsked(t *testing.T) {
 		_ = tx.Commit()
 	})
 	w.run()
-	want := []fakefdb.Kind{fakefdb.ReadVersion, fakefdb.Read, fakefdb.Read, fakefdb.Read, fakefdb.BackOff, fakefdb.ReadVersion, fakefdb.Read, fakefdb.Commit, fakefdb.StartWatch}
+	want := []fakefdb.Kind{fakefdb.ReadVersion, fakefdb.Read, fakefdb.Read, fakefdb.Read, fakefdb.BackOff,
+		fakefdb.ReadVersion, fakefdb.Read, fakefdb.Commit, fakefdb.StartWatch}
 	if !slices.Equal(asked, want) {
 		t.Errorf("asked %v, want %v", asked, want)
 	}

@@ -213,7 +213,8 @@ func (t *transaction) backOff(wait time.Duration, code kv.Code) error {
 	if err := t.ctx.Err(); err != nil {
 		return err
 	}
-	out := t.db.world.Decide(Op{Kind: BackOff, Tx: t.number, Attempt: t.attempt, Options: t.options, Wait: wait, Code: code})
+	out := t.db.world.Decide(Op{Kind: BackOff, Tx: t.number, Attempt: t.attempt, Options: t.options, Wait: wait,
+		Code: code})
 	return t.db.world.Sleep(t.ctx, out.Before+out.After)
 }
 

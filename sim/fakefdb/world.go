@@ -133,7 +133,8 @@ type Entry struct {
 
 // Catalogue has every fault but Outage. Worlds choose among the faults of a kind in this order.
 var Catalogue = []Entry{
-	{StaleReadVersion, ReadVersion, "a version from before the last commits, while one of them is not acknowledged yet"},
+	{StaleReadVersion, ReadVersion,
+		"a version from before the last commits, while one of them is not acknowledged yet"},
 	{TagThrottled, ReadVersion, "throttled by tag (1213)"},
 	{BatchThrottled, ReadVersion, "batch priority is throttled (1051)"},
 

@@ -49,7 +49,8 @@ func Find(root fs.FS, folder string) ([]Mark, error) {
 		for _, group := range parsed.Comments {
 			for _, c := range group.List {
 				if what, is := strings.CutPrefix(c.Text, prefix); is {
-					found = append(found, Mark{File: name, Line: files.Position(c.Pos()).Line, What: what, code: files.Position(group.End()).Line + 1})
+					line, code := files.Position(c.Pos()).Line, files.Position(group.End()).Line+1
+					found = append(found, Mark{File: name, Line: line, What: what, code: code})
 				}
 			}
 		}

@@ -34,8 +34,10 @@ added: 3
 +c
 `
 	want := []Mutant{
-		{Name: "one-line", What: "what is wrong", File: "core/node/lease.go", Old: "old\n", New: "new\n", At: "bugs/leases.diff:3"},
-		{Name: "with-context", What: "2", File: "core/kv/kv.go", Old: "\tbefore\n\na\nb\nafter\n", New: "\tbefore\n\nafter\n", At: "bugs/leases.diff:11"},
+		{Name: "one-line", What: "what is wrong", File: "core/node/lease.go", Old: "old\n", New: "new\n",
+			At: "bugs/leases.diff:3"},
+		{Name: "with-context", What: "2", File: "core/kv/kv.go", Old: "\tbefore\n\na\nb\nafter\n",
+			New: "\tbefore\n\nafter\n", At: "bugs/leases.diff:11"},
 		{Name: "added", What: "3", File: "core/kv/kv.go", Old: "after\n", New: "after\nc\n", At: "bugs/leases.diff:21"},
 	}
 	for i := range want {
@@ -60,11 +62,13 @@ func TestParseErrors(t *testing.T) {
 		{"name: words\n--- a/core/../x.go\n@@\n-a\n", `x.diff:2: want the file of name`},
 		{"name: words\nmore\n--- a/core/x.go\n-a\n", `x.diff:4: want the line @@ before the hunk of name; not "-a"`},
 		{"name: words\n--- a/core/x.go\n@@ -1,2 +1,2 @@\n-a\n", `x.diff:3: want the line @@`},
-		{"name: words\n--- a/core/x.go\n@@\n", `x.diff:4: the hunk of name ends here without an old line, so it has no place`},
+		{"name: words\n--- a/core/x.go\n@@\n",
+			`x.diff:4: the hunk of name ends here without an old line, so it has no place`},
 		{"name: words\n--- a/core/x.go\n@@\n+a\n", `x.diff:5: the hunk of name ends here without an old line`},
 		{"name: words\n--- a/core/x.go\n@@\n a\n", `x.diff:5: the hunk of name ends here and changes nothing`},
 		{"name: words\n--- a/core/x.go\n@@\n-a\n+a\n", `x.diff:6: the hunk of name ends here and changes nothing`},
-		{"name: words\n--- a/core/x.go\n@@\n-a\n@@\n-b\n", `x.diff:5: a line of a hunk begins with a blank, - or +; not "@@"`},
+		{"name: words\n--- a/core/x.go\n@@\n-a\n@@\n-b\n",
+			`x.diff:5: a line of a hunk begins with a blank, - or +; not "@@"`},
 		{"name: words\n--- a/core/x.go\n@@\n-a\nother: words\n", `x.diff:5: a line of a hunk`},
 		{"name: words\n--- a/core/x.go\n@@\n-a\n\n-b\nc\n", `x.diff:7: a line of a hunk`},
 	} {
@@ -79,7 +83,8 @@ func TestPlaces(t *testing.T) {
 	for _, c := range []struct{ text, want, err string }{
 		{text: "a\n", want: "b\n"},
 		{text: "x\na\nax\n a\nxa\n", want: "x\nb\nax\n a\nxa\n"},
-		{text: "x\n", err: "x.diff:1: mutant name: the old lines are in 0 places of core/x.go, and must be in one:\na\n"},
+		{text: "x\n",
+			err: "x.diff:1: mutant name: the old lines are in 0 places of core/x.go, and must be in one:\na\n"},
 		{text: "", err: "x.diff:1: mutant name: the old lines are in 0 places"},
 		{text: "a\na\n", err: "x.diff:1: mutant name: the old lines are in 2 places"},
 	} {

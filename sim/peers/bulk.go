@@ -70,7 +70,8 @@ func (p *Pair) write(db *DB, op peer.WriteDocs, f Fault) peer.Reply {
 		}
 		if w.Err != nil {
 			p.net.Refused(p.rep.Target.URL, w.ID, w.Rev.String())
-			written.Refused = append(written.Refused, peer.Refusal{ID: w.ID, Rev: w.Rev.String(), Error: w.Err.Name, Reason: w.Err.Reason})
+			written.Refused = append(written.Refused,
+				peer.Refusal{ID: w.ID, Rev: w.Rev.String(), Error: w.Err.Name, Reason: w.Err.Reason})
 		}
 	}
 	return peer.Reply{Result: written}

@@ -63,7 +63,8 @@ func (p *Pair) copyDoc(ctx context.Context, op peer.CopyDoc) peer.Reply {
 		copied.Bytes += int64(len(doc.Body))
 		copied.Revs = append(copied.Revs, out)
 		if left := len(found) - i - 1; out.Refused != nil && out.Refused.Status == 413 && left > 0 && left < tears {
-			return peer.Reply{Result: copied, Failure: p.torn()} // the target did not read to the end, where the next one begins
+			// The target did not read to the end, where the next one begins.
+			return peer.Reply{Result: copied, Failure: p.torn()}
 		}
 	}
 	return peer.Reply{Result: copied, Failure: broken}

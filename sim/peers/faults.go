@@ -98,7 +98,8 @@ var Catalogue = []Entry{
 
 // RequestFaults lists the faults that a request can have.
 func RequestFaults(op peer.Op) []Fault {
-	all := []Fault{Refused, NoSuchHost, BadTLS, ResetBefore, ResetAfter, LostBefore, LostAfter, Slow, Unauthorized, Forbidden, Timeout408,
+	all := []Fault{Refused, NoSuchHost, BadTLS, ResetBefore, ResetAfter, LostBefore, LostAfter, Slow, Unauthorized,
+		Forbidden, Timeout408,
 		Teapot, Throttled, RetryAfter, ServerError, Unavailable, Maintenance, HTML}
 	switch op.(type) {
 	case peer.ReadChanges:

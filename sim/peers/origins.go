@@ -102,12 +102,14 @@ func (db *DB) CheckLeaves() {
 	byName := func(a, b Revision) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Rev, b.Rev)) }
 	for _, r := range slices.SortedFunc(maps.Keys(db.known), byName) {
 		if superseded := db.known[r]; superseded == shown[r] {
-			db.Server.Origins.Wrong(db, r, fmt.Sprintf("is in the feed: %v, and another one follows it: %v", shown[r], superseded))
+			db.Server.Origins.Wrong(db, r,
+				fmt.Sprintf("is in the feed: %v, and another one follows it: %v", shown[r], superseded))
 			return
 		} else if superseded {
 			continue
 		}
-		if found := db.revs(r.ID, []string{r.Rev}); len(found) != 1 || found[0] == nil || found[0].Rev.String() != r.Rev || content(found[0]) != db.Server.Origins.Made[r] {
+		if found := db.revs(r.ID, []string{r.Rev}); len(found) != 1 || found[0] == nil ||
+			found[0].Rev.String() != r.Rev || content(found[0]) != db.Server.Origins.Made[r] {
 			db.Server.Origins.Wrong(db, r, "is not read as it was written")
 			return
 		}

@@ -101,7 +101,8 @@ type Limiter struct {
 
 // NewPair returns the connections of a process to the databases of a replication.
 func NewPair(e *engine.Engine, n Network, owner *engine.Process, l Limiter, rep *spec.Replication) *Pair {
-	return &Pair{engine: e, net: n, owner: owner, limiter: l, rep: rep, kept: map[uint64][]*docs.Document{}, inline: map[uint64]bool{}, shut: map[string]int{}, bare: map[string]bool{}}
+	return &Pair{engine: e, net: n, owner: owner, limiter: l, rep: rep, kept: map[uint64][]*docs.Document{},
+		inline: map[uint64]bool{}, shut: map[string]int{}, bare: map[string]bool{}}
 }
 
 // Release forgets the bodies that a fetch brought.
@@ -132,7 +133,8 @@ func (p *Pair) KeptBytes(underWay func(id uint64) bool) (sum int) {
 func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 	switch op := op.(type) {
 	case peer.WriteDocs:
-		reply := p.request(ctx, peer.Target, "POST", op, at(func(db *DB, f Fault) peer.Reply { return p.write(db, op, f) }))
+		reply := p.request(ctx, peer.Target, "POST", op,
+			at(func(db *DB, f Fault) peer.Reply { return p.write(db, op, f) }))
 		doc := p.kept[op.Docs[0].Fetch][op.Docs[0].Index]
 		for _, k := range op.Docs {
 			p.Told.sent(k.Fetch, p.kept[k.Fetch][k.Index], reply.Failure)
@@ -155,7 +157,8 @@ func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 		}
 		return reply
 	case peer.FetchDocs:
-		reply := p.request(ctx, peer.Source, "POST", op, at(func(db *DB, f Fault) peer.Reply { return p.fetch(db, id, op, f) }))
+		reply := p.request(ctx, peer.Source, "POST", op,
+			at(func(db *DB, f Fault) peer.Reply { return p.fetch(db, id, op, f) }))
 		if reply.Failure != nil {
 			delete(p.kept, id)
 		} else if op.Attachments {
@@ -446,7 +449,8 @@ func (p *Pair) openFeed(ctx context.Context, op peer.ReadChanges) peer.Reply {
 			return
 		}
 		reply := p.changes(db, op, f)
-		if op.Wait && !db.Server.NoLongPoll && reply.Failure == nil && len(p.feed.rows) == 0 && db.Number(p.feed.end) == db.Number(op.Since) {
+		if op.Wait && !db.Server.NoLongPoll && reply.Failure == nil && len(p.feed.rows) == 0 &&
+			db.Number(p.feed.end) == db.Number(op.Since) {
 			stop := db.wait(p.owner, func(failure *peer.Failure) {
 				if failure != nil {
 					respond(peer.Reply{Failure: failure})
@@ -475,7 +479,8 @@ func (p *Pair) changes(db *DB, op peer.ReadChanges, f Fault) peer.Reply {
 		return peer.Reply{Failure: failure}
 	}
 	if db.Server.CutsFeeds && len(rows) > few {
-		return peer.Reply{Result: peer.Changes{Rows: rows[:few], Pending: -1}, Failure: &peer.Failure{Kind: peer.Broken}}
+		return peer.Reply{Result: peer.Changes{Rows: rows[:few], Pending: -1},
+			Failure: &peer.Failure{Kind: peer.Broken}}
 	}
 	if f == Repeats {
 		p.WentBack = true

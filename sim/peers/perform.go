@@ -19,7 +19,8 @@ func answer(status int, name, reason string) *peer.Failure {
 
 // statuses are those with which servers refuse documents.
 var statuses = map[docs.Kind]int{
-	docs.Invalid: 400, docs.Denied: 403, docs.NotFound: 404, docs.Conflict: 409, docs.Precondition: 412, docs.TooLarge: 413, docs.Internal: 500,
+	docs.Invalid: 400, docs.Denied: 403, docs.NotFound: 404, docs.Conflict: 409, docs.Precondition: 412,
+	docs.TooLarge: 413, docs.Internal: 500,
 }
 
 // noDatabase is what a server says when a database is gone.
@@ -105,7 +106,8 @@ func (db *DB) putLocal(op peer.PutLocal) (peer.Result, *peer.Failure) {
 func (db *DB) TakeLogs(old *DB, those func(id string) bool) {
 	for _, id := range slices.Sorted(maps.Keys(old.locals)) {
 		if log := old.getLocal(id); log.Found && those(id) {
-			_, _ = db.putLocal(peer.PutLocal{ID: id, Rev: log.Rev, Body: log.Body}) // servers that compare revisions refuse it
+			// Servers that compare revisions refuse it.
+			_, _ = db.putLocal(peer.PutLocal{ID: id, Rev: log.Rev, Body: log.Body})
 		}
 	}
 }

@@ -15,8 +15,10 @@ const Forms = 7
 // Selector is a selector by its number, for a group of documents from 0 to 2.
 func Selector(form, group int) json.RawMessage {
 	return fmt.Appendf(nil, []string{
-		`{"group":%d}`, `{"group":{"$gt":%d}}`, `{"group":{"$in":[%d,"1"]}}`, `{"group":{"$ne":%d}}`, `{"_id":{"$lt":"doc%d"}}`,
-		`{"$or":[{"group":{"$lt":%d}},{"n":{"$exists":false}}]}`, `{"$and":[{"group":{"$gte":%d}},{"_id":{"$gt":"doc"}}]}`,
+		`{"group":%d}`, `{"group":{"$gt":%d}}`, `{"group":{"$in":[%d,"1"]}}`, `{"group":{"$ne":%d}}`,
+		`{"_id":{"$lt":"doc%d"}}`,
+		`{"$or":[{"group":{"$lt":%d}},{"n":{"$exists":false}}]}`,
+		`{"$and":[{"group":{"$gte":%d}},{"_id":{"$gt":"doc"}}]}`,
 	}[form], group)
 }
 

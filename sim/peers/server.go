@@ -115,8 +115,9 @@ func (s *Server) Create(name string) *DB {
 	}
 	s.born++
 	db := &DB{
-		Server: s, Name: name, Deny: map[string]*docs.Error{}, docs: docs.New(root), views: map[string]*view{}, locals: map[string]localDoc{},
-		known: map[Revision]bool{}, purged: purges{revs: map[Revision]bool{}}, start: fmt.Sprint(int64(s.now()), s.born), Since: s.now(), born: s.born,
+		Server: s, Name: name, Deny: map[string]*docs.Error{}, docs: docs.New(root), views: map[string]*view{},
+		locals: map[string]localDoc{}, known: map[Revision]bool{}, purged: purges{revs: map[Revision]bool{}},
+		start: fmt.Sprint(int64(s.now()), s.born), Since: s.now(), born: s.born,
 	}
 	db.store = fakefdb.New(fakefdb.WithClock(s.now))
 	instance := tuple.UUID{1, byte(s.born >> 8), byte(s.born)}
@@ -281,8 +282,8 @@ type Snapshot struct {
 // that only grow.
 func (db *DB) Snapshot() Snapshot {
 	return Snapshot{
-		hash: db.store.Hash(), pairs: db.store.Pairs(), known: maps.Clone(db.known), order: slices.Clip(db.order), changed: slices.Clip(db.changed),
-		purges: len(db.purged.ids),
+		hash: db.store.Hash(), pairs: db.store.Pairs(), known: maps.Clone(db.known), order: slices.Clip(db.order),
+		changed: slices.Clip(db.changed), purges: len(db.purged.ids),
 	}
 }
 

@@ -32,7 +32,8 @@ type Report struct {
 }
 
 func (r *Report) String() string {
-	return fmt.Sprintf("%d programs, %d steps; differences that the contract allows: %v; others: 0", r.Programs, r.Steps, r.Allowed)
+	return fmt.Sprintf("%d programs, %d steps; differences that the contract allows: %v; others: 0", r.Programs,
+		r.Steps, r.Allowed)
 }
 
 // Compare compares the answers of a store to a program with those of the first store, and returns the first

@@ -29,7 +29,8 @@ type Step struct {
 }
 
 func (s Step) String() string {
-	return fmt.Sprintf("t%d %s %.20q %.20q value %.20q n %d limit %d reverse %v snapshot %v", s.Tx, s.Op, s.Key, s.To, s.Value, s.N, s.Limit, s.Reverse, s.Snapshot)
+	return fmt.Sprintf("t%d %s %.20q %.20q value %.20q n %d limit %d reverse %v snapshot %v", s.Tx, s.Op, s.Key, s.To,
+		s.Value, s.N, s.Limit, s.Reverse, s.Snapshot)
 }
 
 // Program is a list of steps, taken one after the other by one caller.
@@ -38,12 +39,15 @@ type Program []Step
 const transactions = 3
 
 var (
-	keys = []string{"", "a", "a\x00", "b", "bb", "c", "\xff", "d" + strings.Repeat("x", kv.MaxKeySize-1000), "e" + strings.Repeat("x", kv.MaxKeySize)}
-	ops  = []string{
-		"get", "get", "get stamped", "get all", "range", "range", "prefetch", "set", "set", "clear", "clear range", "add", "max", "stamped key", "stamped value",
+	keys = []string{"", "a", "a\x00", "b", "bb", "c", "\xff", "d" + strings.Repeat("x", kv.MaxKeySize-1000),
+		"e" + strings.Repeat("x", kv.MaxKeySize)}
+	ops = []string{
+		"get", "get", "get stamped", "get all", "range", "range", "prefetch", "set", "set", "clear", "clear range",
+		"add", "max", "stamped key", "stamped value",
 		"read conflict", "write conflict", "version", "commit", "commit", "commit", "cancel", "retry",
 	}
-	values = []string{"", "1", "\x01\x02\x03", "12345678", "123456789012", strings.Repeat("v", kv.MaxValueSize), strings.Repeat("v", kv.MaxValueSize+1)}
+	values = []string{"", "1", "\x01\x02\x03", "12345678", "123456789012", strings.Repeat("v", kv.MaxValueSize),
+		strings.Repeat("v", kv.MaxValueSize+1)}
 )
 
 // Draw makes up a program. Most keys and values are small; the others are at the limits.
@@ -63,8 +67,9 @@ func Draw(t *rapid.T) Program {
 	step := rapid.Custom(func(t *rapid.T) Step {
 		return Step{
 			Tx: rapid.IntRange(0, transactions-1).Draw(t, "tx"), Op: rapid.SampledFrom(ops).Draw(t, "op"),
-			Key: key.Draw(t, "key"), To: key.Draw(t, "to"), Value: value.Draw(t, "value"), N: rapid.Uint64Range(0, 3).Draw(t, "n"),
-			Limit: rapid.IntRange(0, 3).Draw(t, "limit"), Reverse: rapid.Bool().Draw(t, "reverse"), Snapshot: rapid.Bool().Draw(t, "snapshot"),
+			Key: key.Draw(t, "key"), To: key.Draw(t, "to"), Value: value.Draw(t, "value"),
+			N: rapid.Uint64Range(0, 3).Draw(t, "n"), Limit: rapid.IntRange(0, 3).Draw(t, "limit"),
+			Reverse: rapid.Bool().Draw(t, "reverse"), Snapshot: rapid.Bool().Draw(t, "snapshot"),
 		}
 	})
 	return rapid.SliceOfN(step, 12, 60).Draw(t, "program")
@@ -109,7 +114,8 @@ func (p Program) Run(ctx context.Context, db kv.Database, prefix []byte) []Line 
 			tx.Cancel()
 		}
 	}
-	pairs, err := kv.Run(ctx, db, func(tx kv.Tx) ([]kv.KeyValue, error) { return tx.GetRange(kv.PrefixRange(prefix), kv.RangeOptions{}) })
+	pairs, err := kv.Run(ctx, db,
+		func(tx kv.Tx) ([]kv.KeyValue, error) { return tx.GetRange(kv.PrefixRange(prefix), kv.RangeOptions{}) })
 	return append(lines, Line{m.name(m.show(pairs, err)), 0})
 }
 

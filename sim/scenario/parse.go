@@ -101,7 +101,8 @@ func (p *parser) statement(line string) error {
 		return p.rate(args)
 	}
 	if !slices.Contains(words(), word) {
-		return fmt.Errorf("%s: no such word; known are %s; and key = value after [replicator]", word, strings.Join(words(), ", "))
+		return fmt.Errorf("%s: no such word; known are %s; and key = value after [replicator]", word,
+			strings.Join(words(), ", "))
 	}
 	if err := p.once(word); err != nil {
 		return err
@@ -246,7 +247,8 @@ func (p *parser) event(args []string) error {
 	}
 	if len(args) > 0 {
 		if len(args) != 2 || args[0] != "for" {
-			return fmt.Errorf("at: %q is left over; the end must be for and a time, as in for 30s", strings.Join(args, " "))
+			return fmt.Errorf("at: %q is left over; the end must be for and a time, as in for 30s",
+				strings.Join(args, " "))
 		}
 		if e.For, err = time.ParseDuration(args[1]); err != nil || e.For <= 0 {
 			return fmt.Errorf("at: for %s: must be a time such as 30s", args[1])

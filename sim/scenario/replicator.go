@@ -34,7 +34,8 @@ func production(c world.Config) config.Settings {
 	p.Replicator.Backoff, p.Replicator.TransientMaxAge = c.Backoff, c.TransientMaxAge
 	p.Replicator.DuplicatesWait = !c.DuplicatesFail
 	parse := &p.Replicator.Parse
-	parse.CheckpointInterval, parse.WorkerBatchSize, parse.WorkerProcesses, parse.RetriesPerRequest = c.CheckpointInterval, c.BatchSize, c.Workers, c.Retries
+	parse.CheckpointInterval, parse.WorkerBatchSize = c.CheckpointInterval, c.BatchSize
+	parse.WorkerProcesses, parse.RetriesPerRequest = c.Workers, c.Retries
 	parse.MaxWorkers, parse.Compression = c.MaxWorkers, c.Compression
 	return p
 }
@@ -49,6 +50,7 @@ func adopt(c *world.Config, p config.Settings) {
 	c.Backoff, c.TransientMaxAge = p.Replicator.Backoff, p.Replicator.TransientMaxAge
 	c.DuplicatesFail = !p.Replicator.DuplicatesWait
 	parse := p.Replicator.Parse
-	c.CheckpointInterval, c.BatchSize, c.Workers, c.Retries = parse.CheckpointInterval, parse.WorkerBatchSize, parse.WorkerProcesses, parse.RetriesPerRequest
+	c.CheckpointInterval, c.BatchSize = parse.CheckpointInterval, parse.WorkerBatchSize
+	c.Workers, c.Retries = parse.WorkerProcesses, parse.RetriesPerRequest
 	c.MaxWorkers, c.Compression = parse.MaxWorkers, parse.Compression
 }

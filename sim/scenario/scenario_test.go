@@ -22,13 +22,15 @@ import (
 func scenarios(t *rapid.T) *Scenario {
 	s := &Scenario{Config: Base(), Scripted: rapid.Bool().Draw(t, "scripted")}
 	for range rapid.IntRange(0, 3).Draw(t, "lines") {
-		s.Text = append(s.Text, rapid.SampledFrom([]string{"What it shows.", "", "# twice", "100% = all"}).Draw(t, "line"))
+		s.Text = append(s.Text,
+			rapid.SampledFrom([]string{"What it shows.", "", "# twice", "100% = all"}).Draw(t, "line"))
 	}
 	if rapid.Bool().Draw(t, "regression") {
 		s.Broke = rapid.SampledFrom([]string{"S1", "S11a", "L2", "B1a", "P1"}).Draw(t, "broke")
 	}
 	c := &s.Config
-	*c = world.Swarm(rapid.Uint64().Draw(t, "swarm"), rapid.SampledFrom([]world.Profile{world.Small, world.Standard}).Draw(t, "profile"))
+	*c = world.Swarm(rapid.Uint64().Draw(t, "swarm"),
+		rapid.SampledFrom([]world.Profile{world.Small, world.Standard}).Draw(t, "profile"))
 	c.Sample = rapid.IntRange(0, 10).Draw(t, "sample")
 	c.Settings.PollInterval = time.Duration(rapid.IntRange(1000, 1e9).Draw(t, "poll")) * time.Microsecond
 	c.Backoff.Min = time.Duration(rapid.IntRange(1, 600).Draw(t, "min")) * time.Second
@@ -51,8 +53,10 @@ func scenarios(t *rapid.T) *Scenario {
 		s.Last = s.First + rapid.Uint64Range(0, 1000).Draw(t, "more")
 	}
 	for i := range rapid.IntRange(0, 5).Draw(t, "decisions") {
-		s.Decisions = append(s.Decisions, decide.Choice{Site: rapid.SampledFrom([]string{"nemesis", "n1/store/commit there", "n1>s2/Open"}).Draw(t, "site"),
-			Index: i, Value: rapid.SampledFrom([]string{"7", "1.5s", "net-refused"}).Draw(t, "value")})
+		s.Decisions = append(s.Decisions,
+			decide.Choice{Site: rapid.SampledFrom([]string{"nemesis", "n1/store/commit there", "n1>s2/Open"}).Draw(t,
+				"site"),
+				Index: i, Value: rapid.SampledFrom([]string{"7", "1.5s", "net-refused"}).Draw(t, "value")})
 	}
 	return s
 }
@@ -99,14 +103,17 @@ user:user = 20
 		t.Fatal(err)
 	}
 	c, shares := s.Config, map[string]int64{"t1/_replicator": 400, "other/_replicator": 7, "user:user": 20}
-	if len(s.Text) != 2 || s.First != 1 || s.Last != 20 || s.Scripted || c.Nodes != 3 || c.Duration != 90*time.Minute || c.Continuous != 0 ||
-		c.Rates["node-crash"] != 5000 || c.Actions["doc-edit"] != decide.Scale || c.Settings.MaxJobs != 7 || c.Settings.Interval != 2*time.Second ||
+	if len(s.Text) != 2 || s.First != 1 || s.Last != 20 || s.Scripted || c.Nodes != 3 ||
+		c.Duration != 90*time.Minute || c.Continuous != 0 ||
+		c.Rates["node-crash"] != 5000 || c.Actions["doc-edit"] != decide.Scale || c.Settings.MaxJobs != 7 ||
+		c.Settings.Interval != 2*time.Second ||
 		c.CheckpointInterval != 30*time.Second ||
 		!slices.Equal(s.Unused, []string{"http_connections", "shares of other/_replicator"}) ||
 		!maps.Equal(c.Sharing.Shares, shares) {
 		t.Errorf("%+v", s)
 	}
-	want := []world.Event{{At: 10 * time.Minute, What: "node-crash", Whom: "n3", For: 30 * time.Second}, {At: time.Minute, What: "fdb-down"}}
+	want := []world.Event{{At: 10 * time.Minute, What: "node-crash", Whom: "n3", For: 30 * time.Second},
+		{At: time.Minute, What: "fdb-down"}}
 	if !slices.Equal(c.Events, want) {
 		t.Errorf("%+v", c.Events)
 	}
@@ -169,8 +176,10 @@ func TestMistakes(t *testing.T) {
 
 // Every key of production either is written into files or is known to mean nothing in a simulation.
 func TestKeys(t *testing.T) {
-	nothing := []string{"max_history", "http_connections", "connection_timeout", "use_checkpoints", "use_bulk_get", "socket_options",
-		"valid_socket_options", "valid_endpoint_protocols", "valid_proxy_protocols", "verify_ssl_certificates", "ssl_trusted_certificates_file",
+	nothing := []string{"max_history", "http_connections", "connection_timeout", "use_checkpoints", "use_bulk_get",
+		"socket_options",
+		"valid_socket_options", "valid_endpoint_protocols", "valid_proxy_protocols", "verify_ssl_certificates",
+		"ssl_trusted_certificates_file",
 		"cert_file", "key_file",
 		"accept_jitter", "auth_plugins", "cacert_reload_interval_hours", "cluster_start_period",
 		"connect_to", "connection_close_interval", "create_replicator_db", "endpoint_allow",
@@ -182,7 +191,8 @@ func TestKeys(t *testing.T) {
 	for _, key := range config.Replicator {
 		meant := slices.Contains(settings, key.Name) || key.Name == otherHealth
 		if meant == slices.Contains(nothing, key.Name) {
-			t.Errorf("[replicator] %s must be in settings, or in this test's list of keys without a meaning here", key.Name)
+			t.Errorf("[replicator] %s must be in settings, or in this test's list of keys without a meaning here",
+				key.Name)
 		}
 	}
 }

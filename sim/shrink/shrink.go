@@ -70,7 +70,8 @@ func Shrink(t Task) (*Result, error) {
 	s.best.Broke = first.Violation.ID
 	plain := clone(t.World.Config) // no rate matters where decisions say what happens
 	plain.Rates, plain.Actions = map[string]int{}, map[string]int{}
-	told := scenario.Scenario{Broke: s.best.Broke, Config: plain, First: t.Seed, Last: t.Seed, Decisions: happenings(first.Choices)}
+	told := scenario.Scenario{Broke: s.best.Broke, Config: plain, First: t.Seed, Last: t.Seed,
+		Decisions: happenings(first.Choices)}
 	whole := scenario.Scenario{Broke: s.best.Broke, Config: plain, Scripted: true, Decisions: first.Choices}
 	drawn := scenario.Scenario{Broke: s.best.Broke, Config: t.World.Config, First: t.Seed, Last: t.Seed}
 	if !s.adopt(told, whole, drawn) {
@@ -84,7 +85,8 @@ func Shrink(t Task) (*Result, error) {
 	s.deadline = began.Add(t.Budget)
 	s.sift()
 	s.draw(drawn)
-	return &Result{Scenario: &s.best, Before: first.Violation, After: s.after, Decisions: len(first.Choices), Runs: s.runs}, nil
+	return &Result{Scenario: &s.best, Before: first.Violation, After: s.after, Decisions: len(first.Choices),
+		Runs: s.runs}, nil
 }
 
 // draw tries another way when much is left: it lets the seed decide everything and makes the world smaller,

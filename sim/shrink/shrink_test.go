@@ -47,7 +47,8 @@ func TestPlanted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if o := campaign.Play(again.Config, again.Decider(again.First), plant); o.Violation == nil || o.Violation.ID != "S2" {
+		if o := campaign.Play(again.Config, again.Decider(again.First), plant); o.Violation == nil ||
+			o.Violation.ID != "S2" {
 			t.Errorf("seed %d: the file does not repeat it: %+v", seed, o.Violation)
 		}
 		var happened []string
@@ -62,7 +63,8 @@ func TestPlanted(t *testing.T) {
 }
 
 func TestNothingToShrink(t *testing.T) {
-	calm := campaign.World{Config: world.Default(), Decider: func() *decide.Decider { return decide.New(decide.Seed(1)) }}
+	calm := campaign.World{Config: world.Default(),
+		Decider: func() *decide.Decider { return decide.New(decide.Seed(1)) }}
 	if _, err := Shrink(Task{World: calm, Budget: time.Minute}); !errors.Is(err, ErrHolds) {
 		t.Error(err)
 	}

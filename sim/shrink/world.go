@@ -102,7 +102,8 @@ func (s *shrinker) plain(base world.Config) {
 	if s.change(func(c *world.Config) {
 		size := *c
 		*c = base
-		c.Nodes, c.Servers, c.Databases, c.Tenants, c.Jobs, c.Docs = size.Nodes, size.Servers, size.Databases, size.Tenants, size.Jobs, size.Docs
+		c.Nodes, c.Servers, c.Databases = size.Nodes, size.Servers, size.Databases
+		c.Tenants, c.Jobs, c.Docs = size.Tenants, size.Jobs, size.Docs
 		c.FrontendOnly, c.ReplicationOnly = size.FrontendOnly, size.ReplicationOnly
 		c.Rates, c.Actions, c.Events, c.Duration = size.Rates, size.Actions, size.Events, size.Duration
 	}) {
@@ -186,7 +187,8 @@ func (s *shrinker) instead(happened []world.NemesisTurn) scenario.Scenario {
 	c := s.best
 	c.Config = clone(c.Config)
 	for _, h := range happened {
-		c.Decisions = without(c.Decisions, func(d decide.Choice) bool { return ofNemesis(d) && d.Index >= h.From && d.Index < h.To })
+		c.Decisions = without(c.Decisions,
+			func(d decide.Choice) bool { return ofNemesis(d) && d.Index >= h.From && d.Index < h.To })
 		c.Config.Events = append(c.Config.Events, h.Event)
 	}
 	return c

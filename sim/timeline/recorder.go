@@ -83,7 +83,8 @@ type fault struct {
 // Record watches a run from its beginning.
 func Record(w *trial.Trial) *Recorder {
 	r := &Recorder{
-		trial: w, began: w.Engine.Now(), jobs: map[string]*job{}, runs: map[*world.Run]open{}, healed: -1, texts: texts{numbers: map[string]int{}},
+		trial: w, began: w.Engine.Now(), jobs: map[string]*job{}, runs: map[*world.Run]open{}, healed: -1,
+		texts: texts{numbers: map[string]int{}},
 	}
 	r.texts.number("")
 	w.Observe(r.see)
@@ -147,7 +148,8 @@ func ofNemesis(name string) bool {
 }
 
 func (r *Recorder) nodeChanged(at int64, o world.NodeChanged) {
-	state := map[world.NodeState]uint8{world.NodeUp: nodeUp, world.NodeDraining: nodeDraining, world.NodeDown: nodeDown}[o.State]
+	state := map[world.NodeState]uint8{world.NodeUp: nodeUp, world.NodeDraining: nodeDraining,
+		world.NodeDown: nodeDown}[o.State]
 	var l *lane
 	for _, known := range r.nodes {
 		if known.name == o.Node.Name {
@@ -162,7 +164,8 @@ func (r *Recorder) nodeChanged(at int64, o world.NodeChanged) {
 }
 
 func (r *Recorder) jobChanged(o oracle.JobChanged) {
-	states := map[string]uint8{"": jobGone, "pending": jobPending, "running": jobRunning, "crashing": jobCrashing, "completed": jobCompleted, "failed": jobFailed}
+	states := map[string]uint8{"": jobGone, "pending": jobPending, "running": jobRunning, "crashing": jobCrashing,
+		"completed": jobCompleted, "failed": jobFailed}
 	j := r.job(o.Job)
 	if o.State != "" {
 		j.database, j.name = o.Database, o.Doc
@@ -170,7 +173,8 @@ func (r *Recorder) jobChanged(o oracle.JobChanged) {
 			j.database, j.name = "requests", strings.TrimPrefix(o.Job, "r/")
 		}
 	}
-	c := change{at: r.now(), state: states[string(o.State)], node: r.texts.number(o.Node), text: r.texts.number(o.Reason)}
+	c := change{at: r.now(), state: states[string(o.State)], node: r.texts.number(o.Node),
+		text: r.texts.number(o.Reason)}
 	if n := len(j.changes); n > 0 {
 		last := j.changes[n-1]
 		if last.state == c.state && last.node == c.node && last.text == c.text {

@@ -47,7 +47,8 @@ func TestWatchingChangesNothing(t *testing.T) {
 
 func TestPage(t *testing.T) {
 	w, r := play(true)
-	v := &oracle.Violation{ID: "S1", Text: "job " + r.order[0].id + " </script> runs twice", At: w.Engine.Now() - 1_000_000, Step: 5}
+	v := &oracle.Violation{ID: "S1", Text: "job " + r.order[0].id + " </script> runs twice",
+		At: w.Engine.Now() - 1_000_000, Step: 5}
 	var out bytes.Buffer
 	if err := r.Write(&out, "a <title>", v); err != nil {
 		t.Fatal(err)
@@ -65,7 +66,8 @@ func TestPage(t *testing.T) {
 	if err := json.Unmarshal([]byte(raw), &d); err != nil {
 		t.Fatal(err)
 	}
-	if len(d.Nodes) != 2 || len(d.Jobs) < 8 || d.Violation == nil || d.Healed != 600_000 || d.Violation.At >= d.End || !d.Jobs[0].Blamed && !d.Jobs[len(d.Jobs)-1].Blamed {
+	if len(d.Nodes) != 2 || len(d.Jobs) < 8 || d.Violation == nil || d.Healed != 600_000 || d.Violation.At >= d.End ||
+		!d.Jobs[0].Blamed && !d.Jobs[len(d.Jobs)-1].Blamed {
 		t.Errorf("%d nodes, %d jobs, violation %v, healed %d", len(d.Nodes), len(d.Jobs), d.Violation, d.Healed)
 	}
 	var faults []string
@@ -77,7 +79,8 @@ func TestPage(t *testing.T) {
 			t.Errorf("no %s in %v", want, faults)
 		}
 	}
-	if n1 := d.Nodes[0].Changes; len(n1) < 12 || n1[4] != 60_000 || n1[5] != int64(nodeDown) || n1[8] != 80_000 || n1[9] != int64(nodeUp) {
+	if n1 := d.Nodes[0].Changes; len(n1) < 12 || n1[4] != 60_000 || n1[5] != int64(nodeDown) || n1[8] != 80_000 ||
+		n1[9] != int64(nodeUp) {
 		t.Errorf("n1 %v", n1)
 	}
 	var steps [kinds]uint32

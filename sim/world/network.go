@@ -18,7 +18,8 @@ import (
 )
 
 // allOps has one operation of each kind.
-var allOps = []peer.Op{peer.Open{}, peer.Create{}, peer.GetLocal{}, peer.PutLocal{}, peer.GetFilter{}, peer.ReadChanges{}, peer.DiffRevs{},
+var allOps = []peer.Op{peer.Open{}, peer.Create{}, peer.GetLocal{}, peer.PutLocal{}, peer.GetFilter{},
+	peer.ReadChanges{}, peer.DiffRevs{},
 	peer.FetchDocs{}, peer.WriteDocs{}, peer.CopyDoc{}, peer.Commit{}, peer.CountPending{}, peer.FindRev{},
 	peer.ReadNewest{}, peer.ReadDocs{}, peer.EditDocs{}}
 
@@ -78,7 +79,8 @@ type redirect struct {
 }
 
 func newNetwork(w *World) *network {
-	n := &network{w: w, kinds: map[reflect.Type]*opFaults{}, links: map[linkKey]*link{}, states: map[*peers.Server]*serverState{}, snares: map[*peers.DB]snare{},
+	n := &network{w: w, kinds: map[reflect.Type]*opFaults{}, links: map[linkKey]*link{},
+		states: map[*peers.Server]*serverState{}, snares: map[*peers.DB]snare{},
 		purges: map[*peers.DB]bool{}, torn: w.Decider.Site("torn"),
 		twiceUntil: map[*Node]instant.Time{}, again: w.Decider.Site("again")}
 	for _, op := range allOps {

@@ -47,8 +47,8 @@ func (u *users) edit(db *peers.DB, id string, site *decide.Site) {
 		edit.Rev = doc.Rev
 	}
 	if site.Chance(u.w.Config.Attached * decide.Scale / 100) {
-		edit.Attachments = []docs.Attachment{{Name: []string{"a", "b", "c"}[u.n%3], Type: "text/plain", Content: docs.Inline,
-			Data: []byte(fmt.Sprint("data ", u.n))}}
+		edit.Attachments = []docs.Attachment{{Name: []string{"a", "b", "c"}[u.n%3], Type: "text/plain",
+			Content: docs.Inline, Data: []byte(fmt.Sprint("data ", u.n))}}
 	}
 	if doc != nil && !doc.Deleted && u.n%3 > 0 {
 		edit.Attachments = carried(doc, edit.Attachments)
@@ -69,7 +69,8 @@ func carried(doc *docs.Document, list []docs.Attachment) []docs.Attachment {
 // editFilter changes the text of the database's filter function.
 func (u *users) editFilter(db *peers.DB) {
 	doc := db.Latest("_design/f")
-	edit := docs.Edit{Document: docs.Document{ID: "_design/f", Body: fmt.Appendf(nil, `{"filters":{"pass":"{\"group\":%d}"}}`, u.next()%3)}, Token: uint64(u.next())}
+	edit := docs.Edit{Document: docs.Document{ID: "_design/f",
+		Body: fmt.Appendf(nil, `{"filters":{"pass":"{\"group\":%d}"}}`, u.next()%3)}, Token: uint64(u.next())}
 	if doc != nil {
 		edit.Rev = doc.Rev
 	}
@@ -91,8 +92,9 @@ func (u *users) conflict(db *peers.DB, id string, leafs int, with docs.Document)
 	for i := range edits {
 		n := u.next()
 		rev := revtree.Rev{Gen: 2, ID: fmt.Sprintf("%032x", n)}
-		edits[i] = docs.Edit{Replicated: true, Document: docs.Document{ID: id, Rev: rev, Ancestors: []string{fmt.Sprintf("%032x", 7)},
-			Body: fmt.Appendf(nil, `{%s"group":%d,"n":%d}`, with.Body, n%3, n), Attachments: with.Attachments}}
+		edits[i] = docs.Edit{Replicated: true,
+			Document: docs.Document{ID: id, Rev: rev, Ancestors: []string{fmt.Sprintf("%032x", 7)},
+				Body: fmt.Appendf(nil, `{%s"group":%d,"n":%d}`, with.Body, n%3, n), Attachments: with.Attachments}}
 	}
 	db.Write(edits)
 }

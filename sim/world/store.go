@@ -34,7 +34,8 @@ type siteKey struct {
 type storeSites struct{ fault, there, late *decide.Site }
 
 func newStoreWorld(w *World) *storeWorld {
-	s := &storeWorld{w: w, tables: map[fakefdb.Kind]*decide.Table{}, faults: map[fakefdb.Kind][]chance{}, sites: map[siteKey]storeSites{}}
+	s := &storeWorld{w: w, tables: map[fakefdb.Kind]*decide.Table{}, faults: map[fakefdb.Kind][]chance{},
+		sites: map[siteKey]storeSites{}}
 	for _, kind := range []fakefdb.Kind{fakefdb.ReadVersion, fakefdb.Read, fakefdb.Commit, fakefdb.StartWatch} {
 		var names []string
 		for _, f := range fakefdb.Faults(kind) {

@@ -51,7 +51,7 @@ func Swarm(seed uint64, p Profile) Config {
 	between := func(least, most int) int { return least + r.Intn(most-least+1) }
 	c := Default()
 	c.Nodes, c.Servers, c.Tenants = between(1, p.Nodes), between(2, p.Servers), between(1, p.Tenants)
-	c.Jobs = min(between(p.Jobs/10, p.Jobs), between(p.Jobs/10, p.Jobs)) // rather few: large worlds take most of the time
+	c.Jobs = min(between(p.Jobs/10, p.Jobs), between(p.Jobs/10, p.Jobs)) // large worlds take most of the time
 	c.Docs, c.Duration, c.Settle = between(0, 2*p.Docs), p.Duration, c.Settle*p.Pace
 	c.Continuous, c.Filtered, c.Attached = 10*between(0, 10), 10*between(0, 5), 10*between(0, 3)
 	c.Think = p.Duration / time.Duration(between(30, 240))

@@ -81,7 +81,8 @@ type JobDoc struct {
 }
 
 func newUsers(w *World) *users {
-	u := &users{w: w, site: w.Decider.Site("users"), acts: w.Decider.Site("actions"), touch: w.Decider.Site("touch"), query: w.Decider.Site("query"), table: &decide.Table{}}
+	u := &users{w: w, site: w.Decider.Site("users"), acts: w.Decider.Site("actions"), touch: w.Decider.Site("touch"),
+		query: w.Decider.Site("query"), table: &decide.Table{}}
 	u.refuses = w.Decider.Site("refusals")
 	u.slips, u.weights, u.tags = w.Decider.Site("slips"), w.Decider.Site("weights"), w.Decider.Site("tags")
 	u.looks, u.passwords = w.Decider.Site("looks"), w.Decider.Site("passwords")

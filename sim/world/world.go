@@ -87,7 +87,8 @@ func (t *Tally) hit(name string) { t.Fired[name]++ }
 
 // New builds a world.
 func New(c Config, d *decide.Decider) *World {
-	w := &World{Config: c, Decider: d, Engine: engine.New(start), Faults: Tally{map[string]uint64{}, map[string]*uint64{}}}
+	w := &World{Config: c, Decider: d, Engine: engine.New(start),
+		Faults: Tally{map[string]uint64{}, map[string]*uint64{}}}
 	w.asks = asks{current: map[any]Asked{}, committing: map[uint64]Asked{}}
 	w.storeWorld = newStoreWorld(w)
 	w.db = fakefdb.New(fakefdb.InWorld(w.storeWorld), fakefdb.OnCommit(w.landed),
@@ -100,7 +101,8 @@ func New(c Config, d *decide.Decider) *World {
 		rc.MaxRefused = int64(c.MaxRefused)
 	}
 	rc.Parse = spec.DefaultConfig()
-	rc.Parse.CheckpointInterval, rc.Parse.WorkerBatchSize, rc.Parse.WorkerProcesses = c.CheckpointInterval, c.BatchSize, c.Workers
+	rc.Parse.CheckpointInterval = c.CheckpointInterval
+	rc.Parse.WorkerBatchSize, rc.Parse.WorkerProcesses = c.BatchSize, c.Workers
 	rc.Parse.RetriesPerRequest, rc.Parse.MaxWorkers, rc.Parse.Compression = c.Retries, c.MaxWorkers, c.Compression
 	w.store = jobstore.New(tuple.Subspace(tuple.Pack(root)), rc)
 	w.store.Jobs.Incarnation = 1
@@ -166,9 +168,10 @@ func (w *World) buildServers() {
 	cutting, rewording, slow := d.Site("cutting"), d.Site("rewording"), d.Site("trickling")
 	dropping, alone := d.Site("dropped polls"), d.Site("edits alone")
 	inlining, packing, starting := d.Site("inlining"), d.Site("packing"), d.Site("instance starts")
-	origins := &peers.Origins{Made: map[peers.Revision]uint64{}, Wrong: func(db *peers.DB, name peers.Revision, what string) {
-		w.emit(Altered{db, name, what})
-	}}
+	origins := &peers.Origins{Made: map[peers.Revision]uint64{},
+		Wrong: func(db *peers.DB, name peers.Revision, what string) {
+			w.emit(Altered{db, name, what})
+		}}
 	for i := range c.Servers {
 		t := peers.Traits{
 			Numeric: site.Chance(c.NumericServers * decide.Scale / 100), LaxLocals: site.Chance(decide.Scale / 2),

@@ -25,7 +25,8 @@ func TestStandaloneAttachment(t *testing.T) {
 	s.Want("PUT /db/a/f one", 201, `{"ok":true,"id":"a","rev":"1-*"}`, "Content-Type", "text/x")
 	s.Want("GET /db/a", 200, `{"_id":"a","_rev":"1-*","_attachments":{`+one+`"length":3,"stub":true}}}`)
 	answer := s.Ask("GET /db/a/f")
-	if got := s.Text(answer); got != "one" || answer.Header.Get("Content-Type") != "text/x" || answer.ContentLength != 3 ||
+	if got := s.Text(answer); got != "one" || answer.Header.Get("Content-Type") != "text/x" ||
+		answer.ContentLength != 3 ||
 		answer.Header.Get("ETag") != `"+XxdKZQb+xsv2rCHSQargg=="` {
 		t.Errorf("%s %v", got, answer.Header)
 	}
@@ -36,10 +37,12 @@ func TestStandaloneAttachment(t *testing.T) {
 	s.Want("GET /db/a", 200, `{"_id":"a","_rev":"1-*","_attachments":{`+one+`"length":3,"stub":true}}}`)
 	s.Want("PUT /db/a/g/h%20i?rev=$rev two", 201, `{"ok":true,"id":"a","rev":"2-*"}`)
 	s.Want("GET /db/a/g/h%20i", 200, "two")
-	s.Fails("PUT /db/a/f?rev=$rev three", 400, "bad_request", "Document rev and etag have different values", "If-Match", "1-x")
+	s.Fails("PUT /db/a/f?rev=$rev three", 400, "bad_request", "Document rev and etag have different values",
+		"If-Match", "1-x")
 	s.Want("PUT /db/r/f one", 201, `{"ok":true,"id":"r","rev":"1-*"}`)
 	s.Want("PUT /db/r/f?rev=$rev two", 201, `{"ok":true,"id":"r","rev":"2-*"}`)
-	s.Want("GET /db/r?attachments=true", 200, `{"_id":"r","_rev":"2-*","_attachments":{"f":{"content_type":"application/json","revpos":2,"digest":"md5-uKn3Fdu2T9XFbneDxoIKYQ==","data":"dHdv"}}}`)
+	s.Want("GET /db/r?attachments=true", 200,
+		`{"_id":"r","_rev":"2-*","_attachments":{"f":{"content_type":"application/json","revpos":2,"digest":"md5-uKn3Fdu2T9XFbneDxoIKYQ==","data":"dHdv"}}}`)
 	s.Want("GET /db/a?attachments=true", 200, `{"_id":"a","_rev":"2-*","_attachments":{`+one+`"data":"b25l"},`+
 		`"g/h i":{"content_type":"application/json","revpos":2,"digest":"md5-uKn3Fdu2T9XFbneDxoIKYQ==","data":"dHdv"}}}`)
 	s.Fails("DELETE /db/a/nope?rev=$rev", 404, "not_found", "Document is missing attachment")
@@ -51,7 +54,8 @@ func TestStandaloneAttachment(t *testing.T) {
 	s.Fails("GET /db/nope/f", 404, "not_found", "missing")
 	s.Fails("PUT /db/a/_f?rev=$rev x", 400, "bad_request", "Attachment name '_f' starts with prohibited character '_'")
 	s.Fails("PUT /db/a/%ff?rev=$rev x", 400, "bad_request", "Attachment name is not UTF-8 encoded")
-	s.Fails("PUT /db/b/f x", 415, "bad_content_type", "Only gzip and identity content-encodings are supported", "Content-Encoding", "br")
+	s.Fails("PUT /db/b/f x", 415, "bad_content_type", "Only gzip and identity content-encodings are supported",
+		"Content-Encoding", "br")
 }
 
 func gzipped(text string) string {
@@ -135,7 +139,8 @@ func TestMultipart(t *testing.T) {
 	s := newSite(t)
 	big := strings.Repeat("ghijklmnop", 130_000)
 	doc := fmt.Sprintf(`{"_revisions":{"start":2,"ids":["m","l"]},"_attachments":{"f":{"follows":true,"length":3,"revpos":1,"content_type":"text/x"},`+
-		`"in":{"data":"aW4=","revpos":2},"g\"":{"follows":true,"length":%d,"revpos":2,"content_type":"b/x"}}}`, len(big))
+		`"in":{"data":"aW4=","revpos":2},"g\"":{"follows":true,"length":%d,"revpos":2,"content_type":"b/x"}}}`,
+		len(big))
 	if got := s.putMulti("/db/a?new_edits=false", multi(doc, "one", big)); got != `{"ok":true,"id":"a","rev":"2-m"}` {
 		t.Fatal(got)
 	}
@@ -149,7 +154,9 @@ func TestMultipart(t *testing.T) {
 			got += strings.Repeat("H", int(answer.ContentLength)-len(got))
 		}
 		want := "--H\r\nContent-Type: application/json\r\n\r\n" + `{"_id":"a","_rev":"2-m","_revisions":{"start":2,"ids":["m","l"]},"_attachments":{` + one + `"length":3,"follows":true},`
-		if !strings.HasPrefix(got, want) || !strings.Contains(got, "\r\n--H\r\nContent-Disposition: attachment; filename=\"g_\"\r\nContent-Type: b/x\r\nContent-Length: 1300000\r\n\r\n"+big+"\r\n--H--") {
+		if !strings.HasPrefix(got, want) ||
+			!strings.Contains(got,
+				"\r\n--H\r\nContent-Disposition: attachment; filename=\"g_\"\r\nContent-Type: b/x\r\nContent-Length: 1300000\r\n\r\n"+big+"\r\n--H--") {
 			t.Errorf("%s: %.300s", accept, got)
 		}
 	}
@@ -157,8 +164,10 @@ func TestMultipart(t *testing.T) {
 		t.Errorf("multipart/mixed without all attachments: %.500s", all)
 	}
 	since := s.Text(s.Ask("GET /db/a?open_revs=all&atts_since=%5B%221-l%22%5D", "Accept", "multipart/mixed"))
-	if !strings.HasPrefix(since, "--H\r\nContent-Type: multipart/related; boundary=\"H\"\r\n\r\n--H\r\n") || !strings.Contains(since, one+`"length":3,"stub":true}`) ||
-		!strings.Contains(since, `"in":{"content_type":"application/octet-stream","revpos":2,"digest":"md5-E7W/6W8+L+QRyfZvSlgq3w==","length":2,"follows":true}`) {
+	if !strings.HasPrefix(since, "--H\r\nContent-Type: multipart/related; boundary=\"H\"\r\n\r\n--H\r\n") ||
+		!strings.Contains(since, one+`"length":3,"stub":true}`) ||
+		!strings.Contains(since,
+			`"in":{"content_type":"application/octet-stream","revpos":2,"digest":"md5-E7W/6W8+L+QRyfZvSlgq3w==","length":2,"follows":true}`) {
 		t.Errorf("%.500s", since)
 	}
 	s.Want("GET /db/a?atts_since=%5B%222-m%22%5D", 200, s.Text(s.Ask("GET /db/a"))) // nothing is newer: all stubs
@@ -204,26 +213,38 @@ func TestMultipartRefused(t *testing.T) {
 		return fmt.Sprintf(`{"_attachments":{"f":{"follows":true,"length":%d}}}`, length)
 	}
 	for name, c := range map[string]struct{ body, want string }{
-		"shorter":          {multi(follows(4), "one"), `{"error":"bad_request","reason":"attachment shorter than expected"}`},
-		"longer":           {multi(follows(2), "one"), `{"error":"bad_request","reason":"attachment longer than expected"}`},
-		"long and shorter": {multi(follows(2_600_000), big), `{"error":"bad_request","reason":"attachment shorter than expected"}`},
-		"too large":        {multi(follows(3_000_001), "one"), `{"error":"attachment_too_large","reason":"f"}`},
-		"no part":          {multi(follows(4)), `{"error":"bad_request","reason":"the request body cannot be read: EOF"}`},
-		"more parts":       {multi(`{}`, "one"), `{"error":"bad_request","reason":"there are more parts than attachments that follow"}`},
-		"cut off in bytes": {multi(follows(2_500_000), big)[:2_000_000], `{"error":"bad_request","reason":"the request body cannot be read: unexpected EOF"}`},
-		"cut off at end":   {strings.TrimSuffix(multi(follows(3), "one"), "--b--"), `{"error":"bad_request","reason":"the request body cannot be read: unexpected EOF"}`},
-		"no document":      {"--b\r\n\r\n", `{"error":"bad_request","reason":"the request body cannot be read: unexpected EOF"}`},
-		"empty":            {"", `{"error":"bad_request","reason":"the request body cannot be read: multipart: NextPart: EOF"}`},
-		"bad JSON":         {multi(`{`, "one"), `{"error":"bad_request","reason":"invalid UTF-8 JSON"}`},
-		"wrong digest":     {multi(`{"_attachments":{"f":{"follows":true,"length":3,"digest":"md5-AAAAAAAAAAAAAAAAAAAAAA=="}}}`, "one"), `{"error":"content_md5_mismatch","reason":"The bytes of attachment f do not match its digest."}`},
-		"conflict":         {multi(`{"_rev":"1-x","_attachments":{"f":{"follows":true,"length":2500000}}}`, big), `{"error":"conflict","reason":"Document update conflict."}`},
-		"missing stub":     {multi(`{"_attachments":{"f":{"follows":true,"length":2500000},"s":{"stub":true}}}`, big), `{"error":"missing_stub","reason":"Invalid attachment stub in a for s"}`},
+		"shorter": {multi(follows(4), "one"),
+			`{"error":"bad_request","reason":"attachment shorter than expected"}`},
+		"longer": {multi(follows(2), "one"),
+			`{"error":"bad_request","reason":"attachment longer than expected"}`},
+		"long and shorter": {multi(follows(2_600_000), big),
+			`{"error":"bad_request","reason":"attachment shorter than expected"}`},
+		"too large": {multi(follows(3_000_001), "one"), `{"error":"attachment_too_large","reason":"f"}`},
+		"no part": {multi(follows(4)),
+			`{"error":"bad_request","reason":"the request body cannot be read: EOF"}`},
+		"more parts": {multi(`{}`, "one"),
+			`{"error":"bad_request","reason":"there are more parts than attachments that follow"}`},
+		"cut off in bytes": {multi(follows(2_500_000), big)[:2_000_000],
+			`{"error":"bad_request","reason":"the request body cannot be read: unexpected EOF"}`},
+		"cut off at end": {strings.TrimSuffix(multi(follows(3), "one"), "--b--"),
+			`{"error":"bad_request","reason":"the request body cannot be read: unexpected EOF"}`},
+		"no document": {"--b\r\n\r\n",
+			`{"error":"bad_request","reason":"the request body cannot be read: unexpected EOF"}`},
+		"empty": {"",
+			`{"error":"bad_request","reason":"the request body cannot be read: multipart: NextPart: EOF"}`},
+		"bad JSON":     {multi(`{`, "one"), `{"error":"bad_request","reason":"invalid UTF-8 JSON"}`},
+		"wrong digest": {multi(`{"_attachments":{"f":{"follows":true,"length":3,"digest":"md5-AAAAAAAAAAAAAAAAAAAAAA=="}}}`, "one"), `{"error":"content_md5_mismatch","reason":"The bytes of attachment f do not match its digest."}`},
+		"conflict": {multi(`{"_rev":"1-x","_attachments":{"f":{"follows":true,"length":2500000}}}`, big),
+			`{"error":"conflict","reason":"Document update conflict."}`},
+		"missing stub": {multi(`{"_attachments":{"f":{"follows":true,"length":2500000},"s":{"stub":true}}}`, big),
+			`{"error":"missing_stub","reason":"Invalid attachment stub in a for s"}`},
 	} {
 		if got := s.putMulti("/db/a", c.body); got != c.want {
 			t.Errorf("%s: %.200s", name, got)
 		}
 	}
-	s.Fails("PUT /db/a --b--", 400, "bad_request", "multipart/related needs a boundary", "Content-Type", "multipart/related")
+	s.Fails("PUT /db/a --b--", 400, "bad_request", "multipart/related needs a boundary", "Content-Type",
+		"multipart/related")
 	s.Fails("PUT /db/a "+follows(3), 400, "bad_request", "Attachment f must follow in a multipart request")
 	s.Fails("PUT /db/a/f "+strings.Repeat("x", 3_000_001), 413, "attachment_too_large", "f")
 	chunked := io.MultiReader(strings.NewReader(strings.Repeat("x", 3_000_001))) // whose length is not told before
@@ -336,7 +357,8 @@ func TestUploadMemory(t *testing.T) {
 	if used := int64(body.peak) - int64(before.HeapAlloc); used > 8<<20 {
 		t.Errorf("%d MiB of heap for an upload of %d MiB", used>>20, size>>20)
 	}
-	s.Want("GET /db/a", 200, `{"_id":"a","_rev":"1-*","_attachments":{"f":{"content_type":"b/x","revpos":1,"digest":"md5-f2FNqTKc066/WbkarcML8A==","length":67108864,"stub":true}}}`)
+	s.Want("GET /db/a", 200,
+		`{"_id":"a","_rev":"1-*","_attachments":{"f":{"content_type":"b/x","revpos":1,"digest":"md5-f2FNqTKc066/WbkarcML8A==","length":67108864,"stub":true}}}`)
 }
 
 // TestAttachmentGone: a document changes while its attachment is read; the answer is cut off.

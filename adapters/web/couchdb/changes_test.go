@@ -46,16 +46,19 @@ func results(pending string, rows ...string) string {
 func TestChangesNormal(t *testing.T) {
 	s := filled(t)
 	for query, want := range map[string]string{
-		"":                                 results("0", rowA, rowC, rowE, rowD),
-		"?style=all_docs&limit=2":          results("2", rowA, `{"seq":S,"id":"c","changes":[{"rev":"2-c"},{"rev":"2-b"}]}`),
+		"": results("0", rowA, rowC, rowE, rowD),
+		"?style=all_docs&limit=2": results("2", rowA,
+			`{"seq":S,"id":"c","changes":[{"rev":"2-c"},{"rev":"2-b"}]}`),
 		"?limit=0":                         results("4"),
 		"?since=now":                       results("0"),
 		"?since=0&limit=1&seq_interval=10": results("3", rowA),
 		"?descending=true&limit=2":         results("0", rowD, rowE),
 		"?filter=_design":                  results("0", rowE),
-		"?filter=_doc_ids&doc_ids=%5B%22d%22,%22a%22%5D":           results("0", rowA, rowD),
-		"?include_docs=true&limit=1":                               results("3", strings.TrimSuffix(rowA, "}")+`,"doc":{"_id":"a","_rev":"1-a","n":1}}`),
-		"?include_docs=true&filter=_doc_ids&doc_ids=%5B%22d%22%5D": results("0", strings.TrimSuffix(rowD, "}")+`,"doc":{"_id":"d","_rev":"2-d","_deleted":true}}`),
+		"?filter=_doc_ids&doc_ids=%5B%22d%22,%22a%22%5D": results("0", rowA, rowD),
+		"?include_docs=true&limit=1": results("3",
+			strings.TrimSuffix(rowA, "}")+`,"doc":{"_id":"a","_rev":"1-a","n":1}}`),
+		"?include_docs=true&filter=_doc_ids&doc_ids=%5B%22d%22%5D": results("0",
+			strings.TrimSuffix(rowD, "}")+`,"doc":{"_id":"d","_rev":"2-d","_deleted":true}}`),
 	} {
 		s.Want("GET /db/_changes"+query, 200, want)
 	}
@@ -64,7 +67,8 @@ func TestChangesNormal(t *testing.T) {
 	s.Want(`GET /db/_changes?since=%22$seq%22`, 200, results("0", rowD)) // as JSON
 	s.Want(`POST /db/_changes?filter=_doc_ids {"doc_ids":["c"]}`, 200, results("0", rowC))
 	s.Want(`POST /db/_changes?filter=_selector {"selector":{"n":{"$gt":1}}}`, 200, results("0", rowC))
-	s.Want(`POST /db/_changes?filter=_selector&style=all_docs {"selector":{"n":3}}`, 200, results("0", `{"seq":S,"id":"c","changes":[{"rev":"2-b"}]}`))
+	s.Want(`POST /db/_changes?filter=_selector&style=all_docs {"selector":{"n":3}}`, 200,
+		results("0", `{"seq":S,"id":"c","changes":[{"rev":"2-b"}]}`))
 	s.Want(`POST /db/_changes?filter=_selector {"selector":{"_id":"a"}}`, 200, results("0", rowA))
 	s.Want(`POST /db/_changes?filter=_selector {"selector":{"_deleted":true}}`, 200, results("0", rowD))
 	s.Want(`POST /db/_changes?filter=_selector&include_docs=true {"selector":{"_id":"a"},"fields":["n","x"]}`, 200,
@@ -78,12 +82,16 @@ func TestChangesNormal(t *testing.T) {
 func TestChangesRefused(t *testing.T) {
 	s := newSite(t)
 	for query, reason := range map[string]string{
-		"?feed=x":  "Supported `feed` types: normal, continuous, live, longpoll, eventsource",
-		"?style=x": "Supported `style` values: main_only, all_docs",
-		"?since=x": "Malformed sequence supplied in 'since' parameter.", "?since=99-x": "Malformed sequence supplied in 'since' parameter.",
-		"?heartbeat=x": "Invalid heartbeat value. Expecting a positive integer value (in milliseconds).", "?heartbeat=0": "Invalid heartbeat value. Expecting a positive integer value (in milliseconds).",
-		"?filter=_nope": "unknown builtin filter name", "?filter=_doc_ids": "`doc_ids` filter parameter is not a list of doc ids.",
-		"?filter=_doc_ids&doc_ids=3": "`doc_ids` filter parameter is not a list of doc ids.", "?filter=_selector": "Selector error: expected a JSON object",
+		"?feed=x":                    "Supported `feed` types: normal, continuous, live, longpoll, eventsource",
+		"?style=x":                   "Supported `style` values: main_only, all_docs",
+		"?since=x":                   "Malformed sequence supplied in 'since' parameter.",
+		"?since=99-x":                "Malformed sequence supplied in 'since' parameter.",
+		"?heartbeat=x":               "Invalid heartbeat value. Expecting a positive integer value (in milliseconds).",
+		"?heartbeat=0":               "Invalid heartbeat value. Expecting a positive integer value (in milliseconds).",
+		"?filter=_nope":              "unknown builtin filter name",
+		"?filter=_doc_ids":           "`doc_ids` filter parameter is not a list of doc ids.",
+		"?filter=_doc_ids&doc_ids=3": "`doc_ids` filter parameter is not a list of doc ids.",
+		"?filter=_selector":          "Selector error: expected a JSON object",
 	} {
 		s.Fails("GET /db/_changes"+query, 400, "bad_request", reason)
 	}
@@ -99,9 +107,11 @@ func TestChangesRefused(t *testing.T) {
 	s.Fails("GET /db/_changes?filter=_view", 400, "bad_request", "`view` filter parameter is not provided.")
 	s.Fails("GET /db/_changes?filter=_view&view=d", 400, "bad_request",
 		"`view` must be of the form `designname/viewname`")
-	s.Fails(`POST /db/_changes?filter=_selector {"selector":{"a":{"$foo":1}}}`, 400, "bad_request", "Invalid operator: $foo")
+	s.Fails(`POST /db/_changes?filter=_selector {"selector":{"a":{"$foo":1}}}`, 400, "bad_request",
+		"Invalid operator: $foo")
 	s.Fails(`POST /db/_changes {`, 400, "bad_request", "invalid UTF-8 JSON")
-	s.Fails(`POST /db/_changes {}`, 415, "bad_content_type", "Content-Type must be application/json", "Content-Type", "text/plain")
+	s.Fails(`POST /db/_changes {}`, 415, "bad_content_type", "Content-Type must be application/json", "Content-Type",
+		"text/plain")
 }
 
 // lines reads a feed line by line.
@@ -141,7 +151,8 @@ func stopped(o *Options) { o.Clock = clock.NewMock() }
 
 func TestChangesLongpoll(t *testing.T) {
 	s := filled(t, stopped)
-	s.Want("GET /db/_changes?feed=longpoll&limit=1", 200, results("3", rowA)) // it does not wait when there is something
+	s.Want("GET /db/_changes?feed=longpoll&limit=1", 200,
+		results("3", rowA)) // it does not wait when there is something
 	next, _ := s.lines("?feed=longpoll&since=now")
 	s.expect(next, `{"results":[`)
 	s.Want("PUT /db/new {}", 201, `{"ok":true,"id":"new","rev":"1-*"}`)

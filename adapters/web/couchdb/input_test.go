@@ -29,7 +29,8 @@ func TestLimits(t *testing.T) {
 	s.Fails(`PUT /db/a {"t":"`+long+`"}`, 413, "document_too_large", "")
 	s.Fails(`POST /db {"_id":"b","t":"`+long+`"}`, 413, "document_too_large", "b")
 	s.Fails(`POST /db/_bulk_docs {"docs":[{"_id":"b","t":"`+long+`"}]}`, 413, "document_too_large", "b")
-	s.Fails(`PUT /db/a {"t":"`+strings.Repeat("x", 2000)+`"}`, 413, "too_large", "the request entity is too large: it may have 2000 bytes")
+	s.Fails(`PUT /db/a {"t":"`+strings.Repeat("x", 2000)+`"}`, 413, "too_large",
+		"the request entity is too large: it may have 2000 bytes")
 	s.Fails(`PUT /db/a/f `+strings.Repeat("x", 1001), 413, "attachment_too_large", "f")
 	if got := s.Text(s.Send("PUT", "/db/a/f", io.MultiReader(strings.NewReader(strings.Repeat("x", 1001))))); got != `{"error":"attachment_too_large","reason":"f"}` {
 		t.Errorf("chunked: %s", got)
@@ -38,11 +39,14 @@ func TestLimits(t *testing.T) {
 		t.Errorf("chunked: %s", got)
 	}
 	bomb := gzipped(strings.Repeat(" ", 1<<20))
-	s.Fails("POST /db/_bulk_docs "+bomb, 413, "too_large", "the request entity is too large: it may have 2000 bytes", "Content-Encoding", "gzip")
+	s.Fails("POST /db/_bulk_docs "+bomb, 413, "too_large", "the request entity is too large: it may have 2000 bytes",
+		"Content-Encoding", "gzip")
 	s.Want("PUT /db/a "+gzipped(`{"n":1}`), 201, `{"ok":true,"id":"a","rev":"1-*"}`, "Content-Encoding", "gzip")
 	s.Want("GET /db/a", 200, `{"_id":"a","_rev":"1-*","n":1}`)
-	s.Fails("PUT /db/a x", 400, "bad_request", "the request body cannot be read: unexpected EOF", "Content-Encoding", "gzip")
-	s.Fails("PUT /db/a x", 415, "bad_content_type", "Only gzip and identity content-encodings are supported", "Content-Encoding", "br")
+	s.Fails("PUT /db/a x", 400, "bad_request", "the request body cannot be read: unexpected EOF", "Content-Encoding",
+		"gzip")
+	s.Fails("PUT /db/a x", 415, "bad_content_type", "Only gzip and identity content-encodings are supported",
+		"Content-Encoding", "br")
 }
 
 // TestPaths: whatever a path says, it names a database, a document and an attachment, or nothing.
@@ -52,12 +56,18 @@ func TestPaths(t *testing.T) {
 		request string
 		status  int
 	}{
-		{"GET /..", 404}, {"GET /../etc/passwd", 404}, {"GET /db/../db", 404}, {"GET /db/..", 404}, {"GET /db/%2e%2e%2fx", 404}, {"GET /db//", 200}, {"GET //db", 200},
-		{"GET /db/a/../../x", 404}, {"GET /%00", 404}, {"GET /db/%00", 404}, {"PUT /db/%ff {}", 400}, {"PUT /db/_x {}", 400}, {"GET /db/%ff", 404},
-		{"PUT /db/" + strings.Repeat("x", 5000) + " {}", 400}, {"GET /db/" + strings.Repeat("x", 9000), 404}, {"GET /" + strings.Repeat("x", 20000), 404}, {"PUT /" + strings.Repeat("x", 20000), 400},
-		{"GET /db/" + strings.Repeat("x", 9000) + "/f", 404}, {"GET /db/_local/" + strings.Repeat("x", 9000), 404}, {"DELETE /db/" + strings.Repeat("x", 9000), 404},
-		{"PUT /db/" + strings.Repeat("x", 4096) + " {}", 201}, {"PUT /db/%00%00 {}", 201}, {"PUT /db/a%2Fb/c%2Fd x", 201}, {"GET /db/a%2Fb/c/d", 200}, {"GET /db/a%2Fb/c%2Fd", 200},
-		{"PUT /db/.. {}", 201}, {"GET /db/..", 200}, {"PUT /db/a%0Ab {}", 201}, {"GET /db?x=%zz", 400}, {"GET /db/a;b", 404}, {"GET /db?a;b", 400},
+		{"GET /..", 404}, {"GET /../etc/passwd", 404}, {"GET /db/../db", 404}, {"GET /db/..", 404},
+		{"GET /db/%2e%2e%2fx", 404}, {"GET /db//", 200}, {"GET //db", 200},
+		{"GET /db/a/../../x", 404}, {"GET /%00", 404}, {"GET /db/%00", 404}, {"PUT /db/%ff {}", 400},
+		{"PUT /db/_x {}", 400}, {"GET /db/%ff", 404},
+		{"PUT /db/" + strings.Repeat("x", 5000) + " {}", 400}, {"GET /db/" + strings.Repeat("x", 9000), 404},
+		{"GET /" + strings.Repeat("x", 20000), 404}, {"PUT /" + strings.Repeat("x", 20000), 400},
+		{"GET /db/" + strings.Repeat("x", 9000) + "/f", 404}, {"GET /db/_local/" + strings.Repeat("x", 9000), 404},
+		{"DELETE /db/" + strings.Repeat("x", 9000), 404},
+		{"PUT /db/" + strings.Repeat("x", 4096) + " {}", 201}, {"PUT /db/%00%00 {}", 201},
+		{"PUT /db/a%2Fb/c%2Fd x", 201}, {"GET /db/a%2Fb/c/d", 200}, {"GET /db/a%2Fb/c%2Fd", 200},
+		{"PUT /db/.. {}", 201}, {"GET /db/..", 200}, {"PUT /db/a%0Ab {}", 201}, {"GET /db?x=%zz", 400},
+		{"GET /db/a;b", 404}, {"GET /db?a;b", 400},
 	} {
 		method, path, _ := strings.Cut(c.request, " ")
 		path, body, _ := strings.Cut(path, " ")
@@ -76,8 +86,9 @@ func TestRaw(t *testing.T) {
 		request string
 		status  int
 	}{
-		"cut off body":         {"PUT /db/a HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{\"a\":", 400},
-		"cut off chunk":        {"PUT /db/a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n10\r\n{\"a\":", 400},
+		"cut off body": {"PUT /db/a HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{\"a\":", 400},
+		"cut off chunk": {"PUT /db/a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n10\r\n{\"a\":",
+			400},
 		"bad chunk":            {"PUT /db/a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n", 400},
 		"cut off attachment":   {"PUT /db/a/f HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nxxx", 400},
 		"giant header":         {"GET /db/a HTTP/1.1\r\nHost: h\r\nX: " + strings.Repeat("x", 2<<20) + "\r\n\r\n", 431},
@@ -115,17 +126,21 @@ func TestRaw(t *testing.T) {
 		}
 		conn.Close()
 	}
-	s.Want(`GET /db/_all_docs`, 200, `{"total_rows":2,"offset":0,"rows":[`+"\n"+`{"id":"b","key":"b","value":{"rev":"1-*"}},`+"\r\n"+`{"id":"d","key":"d","value":{"rev":"1-*"}}`+"\n]}")
+	s.Want(`GET /db/_all_docs`, 200,
+		`{"total_rows":2,"offset":0,"rows":[`+"\n"+`{"id":"b","key":"b","value":{"rev":"1-*"}},`+"\r\n"+`{"id":"d","key":"d","value":{"rev":"1-*"}}`+"\n]}")
 }
 
 // TestHostileBodies sends random and damaged bodies everywhere: every answer is JSON with a status that
 // blames the client, or a success.
 func TestHostileBodies(t *testing.T) {
 	s := newSite(t)
-	seeds := []string{`{"docs":[{"_id":"a","_rev":"1-a"}],"new_edits":false}`, `{"docs":[{"id":"a","rev":"1-a","atts_since":["1-a"]}]}`, `{"a":["1-a"]}`,
-		`{"keys":["a"]}`, `{"selector":{"a":1},"doc_ids":["a"]}`, `7`, `{"_attachments":{"f":{"data":"YQ==","follows":true,"length":1}}}`,
+	seeds := []string{`{"docs":[{"_id":"a","_rev":"1-a"}],"new_edits":false}`,
+		`{"docs":[{"id":"a","rev":"1-a","atts_since":["1-a"]}]}`, `{"a":["1-a"]}`,
+		`{"keys":["a"]}`, `{"selector":{"a":1},"doc_ids":["a"]}`, `7`,
+		`{"_attachments":{"f":{"data":"YQ==","follows":true,"length":1}}}`,
 		multi(`{"_attachments":{"f":{"follows":true,"length":1}}}`, "x")}
-	paths := []string{"POST /db", "PUT /db/x", "PUT /db/x?new_edits=false", "POST /db/_bulk_docs", "POST /db/_bulk_get", "POST /db/_revs_diff", "POST /db/_all_docs?include_docs=true",
+	paths := []string{"POST /db", "PUT /db/x", "PUT /db/x?new_edits=false", "POST /db/_bulk_docs",
+		"POST /db/_bulk_get", "POST /db/_revs_diff", "POST /db/_all_docs?include_docs=true",
 		"POST /db/_changes?filter=_selector", "POST /db/_changes?filter=_doc_ids", "PUT /db/_security",
 		"PUT /db/_revs_limit", "PUT /db/_local/x",
 		"POST /db/_find", "POST /db/_explain", "POST /db/_missing_revs", "POST /db/_all_docs/queries",
@@ -140,7 +155,9 @@ func TestHostileBodies(t *testing.T) {
 			case 1:
 				body = body[:max(at, 1)]
 			default:
-				body = append(body[:at:at], append([]byte(rapid.SampledFrom([]string{`{`, `]`, `"`, `null`, `1e9`, `\u0000`, `[[`, `_`}).Draw(t, "insert")), body[at:]...)...)
+				body = append(body[:at:at],
+					append([]byte(rapid.SampledFrom([]string{`{`, `]`, `"`, `null`, `1e9`, `\u0000`, `[[`,
+						`_`}).Draw(t, "insert")), body[at:]...)...)
 			}
 		}
 		method, path, _ := strings.Cut(rapid.SampledFrom(paths).Draw(t, "path"), " ")

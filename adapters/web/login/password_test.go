@@ -38,14 +38,20 @@ func TestSecretsOfCouchDB(t *testing.T) {
 func TestSecretsThatCannotBeRead(t *testing.T) {
 	key := strings.Repeat("5ec4", 10) // as long as SHA-1 makes it
 	for _, secret := range []string{
-		"-pbkdf2:sha3_256-" + key + ",salt,10", "-pbkdf2:SHA-" + key + ",salt,10", "-pbkdf2:-" + key + ",salt,10", "-pbkdf2sha-" + key + ",salt,10",
-		"-pbkdf2:" + key, "-pbkdf2" + key, "-pbkdf2", "-pbkdf2-", "-pbkdf2-" + key, "-pbkdf2-" + key + ",salt", "-pbkdf2-" + key + ",,10",
-		"-pbkdf2-" + key + ",salt,0", "-pbkdf2-" + key + ",salt,10,1", "-pbkdf2-" + key + ",salt,10000001", "-pbkdf2-" + key + ",salt,x",
-		"-pbkdf2-" + key[:38] + ",salt,10", "-pbkdf2-" + key + "00,salt,10", "-pbkdf2-,salt,10", "-pbkdf2-x" + key[1:] + ",salt,10",
-		"-pbkdf2:sha512-" + key + ",salt,10", "-hashed-" + key, "-hashed-" + key[:2] + ",salt", "-hashed-" + key + ",salt,10", "-hashed-", "",
+		"-pbkdf2:sha3_256-" + key + ",salt,10", "-pbkdf2:SHA-" + key + ",salt,10", "-pbkdf2:-" + key + ",salt,10",
+		"-pbkdf2sha-" + key + ",salt,10",
+		"-pbkdf2:" + key, "-pbkdf2" + key, "-pbkdf2", "-pbkdf2-", "-pbkdf2-" + key, "-pbkdf2-" + key + ",salt",
+		"-pbkdf2-" + key + ",,10",
+		"-pbkdf2-" + key + ",salt,0", "-pbkdf2-" + key + ",salt,10,1", "-pbkdf2-" + key + ",salt,10000001",
+		"-pbkdf2-" + key + ",salt,x",
+		"-pbkdf2-" + key[:38] + ",salt,10", "-pbkdf2-" + key + "00,salt,10", "-pbkdf2-,salt,10",
+		"-pbkdf2-x" + key[1:] + ",salt,10",
+		"-pbkdf2:sha512-" + key + ",salt,10", "-hashed-" + key, "-hashed-" + key[:2] + ",salt",
+		"-hashed-" + key + ",salt,10", "-hashed-", "",
 	} {
 		_, err := parseAdmins(map[string]string{"adm": secret})
-		if err == nil || !strings.HasPrefix(err.Error(), "[admins] adm: ") || strings.Contains(err.Error(), "5ec4") || strings.Contains(err.Error(), "salt") {
+		if err == nil || !strings.HasPrefix(err.Error(), "[admins] adm: ") || strings.Contains(err.Error(), "5ec4") ||
+			strings.Contains(err.Error(), "salt") {
 			t.Errorf("%q: %v", secret, err)
 		}
 	}

@@ -58,7 +58,8 @@ func TestOrders(t *testing.T) {
 	want("POST /_scheduler/jobs/"+strings.ReplaceAll(escaped, "%2F", "/")+"/pause", "paused", false)
 	v := show(s, "GET /_scheduler/jobs/"+strings.ReplaceAll(escaped, "%2F", "/"))
 	pause, _ := v["pause"].(map[string]any)
-	if v["state"] != "paused" || v["job"] != id || pause["reason"] != "disks" || pause["by"] != nil || pause["at"] == "" {
+	if v["state"] != "paused" || v["job"] != id || pause["reason"] != "disks" || pause["by"] != nil ||
+		pause["at"] == "" {
 		t.Errorf("shown as %v", v)
 	}
 	if v := show(s, "GET /_scheduler/docs?states=paused"); v["total_rows"] != 1. {

@@ -46,7 +46,9 @@ func init() { web.Patience = time.Minute }
 func newService(t *testing.T, change ...func(o *Options)) *webtest.Site {
 	t.Helper()
 	o := Options{
-		DB: fakefdb.New(), Store: jobstore.New(tuple.Subspace("service"), jobstore.DefaultConfig(repid.Server{UUID: "u", HostName: "h", Port: 1})),
+		DB: fakefdb.New(),
+		Store: jobstore.New(tuple.Subspace("service"),
+			jobstore.DefaultConfig(repid.Server{UUID: "u", HostName: "h", Port: 1})),
 		Clock: clock.New(), Host: testHost{},
 	}
 	for _, c := range change {
@@ -79,8 +81,10 @@ func TestListOfDatabasesIsForAdmins(t *testing.T) {
 		s.Want(fmt.Sprintf("PUT /n%d%%2F_replicator", i), 201, `{"ok":true}`, "Authorization", basic("adm", "secret"))
 	}
 	s.Fails("GET /_all_dbs", 401, "unauthorized", "You are not a server admin.")
-	s.Fails("GET /_all_dbs", 401, "unauthorized", "Name or password is incorrect.", "Authorization", basic("nobody", "secret"))
-	s.Fails("GET /_all_dbs", 401, "unauthorized", "Name or password is incorrect.", "Authorization", basic("adm", "wrong"))
+	s.Fails("GET /_all_dbs", 401, "unauthorized", "Name or password is incorrect.", "Authorization",
+		basic("nobody", "secret"))
+	s.Fails("GET /_all_dbs", 401, "unauthorized", "Name or password is incorrect.", "Authorization",
+		basic("adm", "wrong"))
 	s.Want("GET /_all_dbs?limit=2", 200, `["n0/_replicator","n1/_replicator"]`, "Authorization", basic("adm", "secret"))
 }
 
@@ -94,7 +98,8 @@ func TestDocumentsThatDoNotFit(t *testing.T) {
 
 	s.Want("PUT /_replicator/fits "+document(4_900_000), 201, `{"ok":true,"id":"fits","rev":"1-*"}`)
 	answer := s.Ask("PUT /_replicator/large " + document(5_000_000))
-	if text := s.Text(answer); answer.StatusCode != 413 || !strings.Contains(text, "10000000 bytes") || !strings.Contains(text, "4900000 bytes") {
+	if text := s.Text(answer); answer.StatusCode != 413 || !strings.Contains(text, "10000000 bytes") ||
+		!strings.Contains(text, "4900000 bytes") {
 		t.Errorf("answered %d %s", answer.StatusCode, text)
 	}
 	answer = s.Ask("POST /_replicate " + document(maxReplicateBody+1000))
@@ -109,7 +114,8 @@ func TestBulkOfReplications(t *testing.T) {
 	s.Want("PUT /_replicator", 201, `{"ok":true}`)
 	var list []string
 	for i := range 3000 {
-		list = append(list, fmt.Sprintf(`{"source":"http://127.0.0.1:5984/source%d","target":"http://127.0.0.1:5984/target%d","continuous":true}`, i, i))
+		list = append(list,
+			fmt.Sprintf(`{"source":"http://127.0.0.1:5984/source%d","target":"http://127.0.0.1:5984/target%d","continuous":true}`, i, i))
 	}
 	answer := s.Ask(`POST /_replicator/_bulk_docs {"docs":[` + strings.Join(list, ",") + `]}`)
 	if text := s.Text(answer); answer.StatusCode != 201 || strings.Count(text, `"ok":true`) != len(list) {

@@ -53,13 +53,15 @@ func TestViews(t *testing.T) {
 		id      = `,"weight":250,"job":"j","refused":2}`
 		problem = `{"error":"db_not_found: no such database"}`
 	)
-	request := &jobstore.Record{Source: "http://s/", Target: "http://t/", State: jobstore.Pending, Created: instant.Time(second)}
+	request := &jobstore.Record{Source: "http://s/", Target: "http://t/", State: jobstore.Pending,
+		Created: instant.Time(second)}
 	for name, c := range map[string]struct {
 		shown any
 		want  string
 	}{
-		"running job": {asJob(shown(jobstore.Running)), `{"database":"_replicator","id":"rep","pid":` + run + `,` + ends +
-			`,"user":"joe","doc_id":"doc","info":{` + stats + `},` + history + `,"node":"n1","state":"running",` + start + id},
+		"running job": {asJob(shown(jobstore.Running)),
+			`{"database":"_replicator","id":"rep","pid":` + run + `,` + ends +
+				`,"user":"joe","doc_id":"doc","info":{` + stats + `},` + history + `,"node":"n1","state":"running",` + start + id},
 		"crashing job": {asJob(shown(jobstore.Crashing)), `{"database":"_replicator","id":"rep","pid":null,` + ends +
 			`,"user":"joe","doc_id":"doc","info":` + problem + `,` + history + `,"node":null,"state":"crashing",` + start + id},
 		"completed job": {asJob(shown(jobstore.Completed)),
@@ -68,15 +70,19 @@ func TestViews(t *testing.T) {
 		"new job": {asJob(request), `{"database":null,"id":null,"pid":null,"source":"http://s/","target":"http://t/",` +
 			`"user":null,"doc_id":null,"info":null,"history":[],"node":null,"state":"pending",` + start +
 			`,"weight":100,"job":"j"}`},
-		"running document": {asDocument(shown(jobstore.Running)), `{"database":"_replicator","doc_id":"doc","id":"rep","node":"n1",` +
-			ends + `,` + proxies + `,"state":"running","info":{` + stats + `},"error_count":3,` + update + `,` + start + `,"pid":` + run + id},
-		"failed document": {asDocument(shown(jobstore.Failed)), `{"database":"_replicator","doc_id":"doc","id":null,"node":null,` +
-			ends + `,` + proxies + `,"state":"failed","info":` + problem + `,"error_count":1,` + update + `,` + start + `,"pid":null` + id},
-		"completed document": {asDocument(shown(jobstore.Completed)), `{"database":"_replicator","doc_id":"doc","id":null,"node":null,` +
-			ends + `,` + proxies + `,"state":"completed","info":{` + stats + `},"error_count":3,` + update + `,` + start + `,"pid":null` + id},
-		"task": {taskOf(shown(jobstore.Running).View()), `{` + stats + `,"type":"replication","node":"n1","pid":` + run +
-			`,"process_status":"running","replication_id":"rep","database":"_replicator","doc_id":"doc","user":"joe",` + ends +
-			`,"continuous":true,"checkpoint_interval":30000,"started_on":2,"updated_on":3}`},
+		"running document": {asDocument(shown(jobstore.Running)),
+			`{"database":"_replicator","doc_id":"doc","id":"rep","node":"n1",` +
+				ends + `,` + proxies + `,"state":"running","info":{` + stats + `},"error_count":3,` + update + `,` + start + `,"pid":` + run + id},
+		"failed document": {asDocument(shown(jobstore.Failed)),
+			`{"database":"_replicator","doc_id":"doc","id":null,"node":null,` +
+				ends + `,` + proxies + `,"state":"failed","info":` + problem + `,"error_count":1,` + update + `,` + start + `,"pid":null` + id},
+		"completed document": {asDocument(shown(jobstore.Completed)),
+			`{"database":"_replicator","doc_id":"doc","id":null,"node":null,` +
+				ends + `,` + proxies + `,"state":"completed","info":{` + stats + `},"error_count":3,` + update + `,` + start + `,"pid":null` + id},
+		"task": {taskOf(shown(jobstore.Running).View()),
+			`{` + stats + `,"type":"replication","node":"n1","pid":` + run +
+				`,"process_status":"running","replication_id":"rep","database":"_replicator","doc_id":"doc","user":"joe",` + ends +
+				`,"continuous":true,"checkpoint_interval":30000,"started_on":2,"updated_on":3}`},
 		"refused":   {ended{true, 3, []byte(`{"no_changes":true}`)}, `{"ok":true,"refused":3,"no_changes":true}`},
 		"result":    {ended{true, 0, []byte(`{"no_changes":true}`)}, `{"ok":true,"no_changes":true}`},
 		"no result": {ended{true, 0, nil}, `{"ok":true}`},

@@ -32,7 +32,10 @@ func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var m Map[int]
 		model := map[string]int{}
-		key := rapid.Custom(func(t *rapid.T) string { return fmt.Sprintf("%03d", rapid.IntRange(0, 999).Draw(t, "key")) })
+		key := rapid.Custom(func(t *rapid.T) string {
+			return fmt.Sprintf("%03d",
+				rapid.IntRange(0, 999).Draw(t, "key"))
+		})
 		for step := range rapid.IntRange(1, 30).Draw(t, "steps") {
 			switch rapid.IntRange(0, 5).Draw(t, "op") {
 			case 0:
@@ -79,7 +82,8 @@ func check(t *rapid.T, m *Map[int], model map[string]int, key *rapid.Generator[s
 		t.Fatalf("got %v, want %v", got, want)
 	}
 	k := key.Draw(t, "probe")
-	at, found := slices.BinarySearchFunc(want, k, func(e, k string) int { return slices.Compare([]byte(e[:3]), []byte(k)) })
+	at, found := slices.BinarySearchFunc(want, k,
+		func(e, k string) int { return slices.Compare([]byte(e[:3]), []byte(k)) })
 	if v, has := model[k]; found != has || (m.Get([]byte(k)) != nil) != has || has && *m.Get([]byte(k)) != v {
 		t.Fatalf("get %s", k)
 	}

@@ -19,26 +19,33 @@ func TestLimits(t *testing.T) {
 		do   func(b *Buffer)
 		want kv.Code
 	}{
-		"longest key":       {func(b *Buffer) { b.Set(long[1:], big[1:]) }, 0},
-		"key":               {func(b *Buffer) { b.Set(long, nil) }, kv.KeyTooLarge},
-		"value":             {func(b *Buffer) { b.Set(key, big) }, kv.ValueTooLarge},
-		"add key":           {func(b *Buffer) { b.Add(long, 1) }, kv.KeyTooLarge},
-		"first error":       {func(b *Buffer) { b.Set(key, big); b.Set(long, nil) }, kv.ValueTooLarge},
-		"system key":        {func(b *Buffer) { b.Max(system, 1) }, kv.KeyOutsideLegalRange},
-		"system clear":      {func(b *Buffer) { b.Clear(system[:1]) }, kv.KeyOutsideLegalRange},
-		"long clear":        {func(b *Buffer) { b.Clear(long) }, 0},
-		"range end":         {func(b *Buffer) { b.ClearRange(kv.Range{Begin: key, End: system[:1]}) }, 0},
-		"range beyond":      {func(b *Buffer) { b.ClearRange(kv.Range{Begin: key, End: system}) }, kv.KeyOutsideLegalRange},
-		"inverted clear":    {func(b *Buffer) { b.ClearRange(kv.Range{Begin: long, End: key}) }, kv.InvertedRange},
-		"inverted read":     {func(b *Buffer) { b.AddReadConflict(kv.Range{Begin: long, End: key}) }, kv.InvertedRange},
-		"inverted write":    {func(b *Buffer) { b.AddWriteConflict(kv.Range{Begin: long, End: key}) }, kv.InvertedRange},
-		"write conflict":    {func(b *Buffer) { b.AddWriteConflict(kv.Range{Begin: key, End: []byte("l")}) }, 0},
-		"empty clear":       {func(b *Buffer) { b.ClearRange(kv.Range{Begin: key, End: key}) }, 0},
-		"stamp too short":   {func(b *Buffer) { b.SetVersionstampedKey([]byte("0123456789123"), nil) }, kv.BadVersionstamp},
-		"stamp offset":      {func(b *Buffer) { b.SetVersionstampedKey([]byte("0123456789\x01\x00\x00\x00"), nil) }, kv.BadVersionstamp},
-		"negative offset":   {func(b *Buffer) { b.SetVersionstampedKey([]byte("0123456789\xff\xff\xff\xff"), nil) }, kv.BadVersionstamp},
-		"stamped value":     {func(b *Buffer) { b.SetVersionstampedValue(key, []byte("01234567\x00\x00\x00\x00")) }, kv.BadVersionstamp},
-		"stamped key":       {func(b *Buffer) { b.SetVersionstampedKey([]byte("0123456789\x00\x00\x00\x00"), big) }, kv.ValueTooLarge},
+		"longest key":  {func(b *Buffer) { b.Set(long[1:], big[1:]) }, 0},
+		"key":          {func(b *Buffer) { b.Set(long, nil) }, kv.KeyTooLarge},
+		"value":        {func(b *Buffer) { b.Set(key, big) }, kv.ValueTooLarge},
+		"add key":      {func(b *Buffer) { b.Add(long, 1) }, kv.KeyTooLarge},
+		"first error":  {func(b *Buffer) { b.Set(key, big); b.Set(long, nil) }, kv.ValueTooLarge},
+		"system key":   {func(b *Buffer) { b.Max(system, 1) }, kv.KeyOutsideLegalRange},
+		"system clear": {func(b *Buffer) { b.Clear(system[:1]) }, kv.KeyOutsideLegalRange},
+		"long clear":   {func(b *Buffer) { b.Clear(long) }, 0},
+		"range end":    {func(b *Buffer) { b.ClearRange(kv.Range{Begin: key, End: system[:1]}) }, 0},
+		"range beyond": {func(b *Buffer) { b.ClearRange(kv.Range{Begin: key, End: system}) },
+			kv.KeyOutsideLegalRange},
+		"inverted clear": {func(b *Buffer) { b.ClearRange(kv.Range{Begin: long, End: key}) }, kv.InvertedRange},
+		"inverted read":  {func(b *Buffer) { b.AddReadConflict(kv.Range{Begin: long, End: key}) }, kv.InvertedRange},
+		"inverted write": {func(b *Buffer) { b.AddWriteConflict(kv.Range{Begin: long, End: key}) },
+			kv.InvertedRange},
+		"write conflict": {func(b *Buffer) { b.AddWriteConflict(kv.Range{Begin: key, End: []byte("l")}) }, 0},
+		"empty clear":    {func(b *Buffer) { b.ClearRange(kv.Range{Begin: key, End: key}) }, 0},
+		"stamp too short": {func(b *Buffer) { b.SetVersionstampedKey([]byte("0123456789123"), nil) },
+			kv.BadVersionstamp},
+		"stamp offset": {func(b *Buffer) { b.SetVersionstampedKey([]byte("0123456789\x01\x00\x00\x00"), nil) },
+			kv.BadVersionstamp},
+		"negative offset": {func(b *Buffer) { b.SetVersionstampedKey([]byte("0123456789\xff\xff\xff\xff"), nil) },
+			kv.BadVersionstamp},
+		"stamped value": {func(b *Buffer) { b.SetVersionstampedValue(key, []byte("01234567\x00\x00\x00\x00")) },
+			kv.BadVersionstamp},
+		"stamped key": {func(b *Buffer) { b.SetVersionstampedKey([]byte("0123456789\x00\x00\x00\x00"), big) },
+			kv.ValueTooLarge},
 		"longest stamped":   {func(b *Buffer) { b.SetVersionstampedKey(append(long[1:], at10...), nil) }, 0},
 		"stamped too long":  {func(b *Buffer) { b.SetVersionstampedKey(append(long, at10...), nil) }, kv.KeyTooLarge},
 		"stamped value big": {func(b *Buffer) { b.SetVersionstampedValue(key, make([]byte, kv.MaxValueSize+4)) }, 0},
@@ -110,10 +117,12 @@ func TestReadsOfHostileKeys(t *testing.T) {
 	if _, err := b.GetRange(kv.Range{Begin: []byte("a"), End: []byte("\xff\x00")}, kv.RangeOptions{}); kv.CodeOf(err) != kv.KeyOutsideLegalRange {
 		t.Errorf("system range: %v", err)
 	}
-	if got, err := b.GetRange(kv.Range{Begin: nil, End: []byte{0xff}}, kv.RangeOptions{Limit: -1}); len(got) != 1 || err != nil {
+	if got, err := b.GetRange(kv.Range{Begin: nil, End: []byte{0xff}}, kv.RangeOptions{Limit: -1}); len(got) != 1 ||
+		err != nil {
 		t.Errorf("everything: %v, %v", got, err)
 	}
-	if got, err := b.GetRange(kv.Range{Begin: []byte("b"), End: []byte("a")}, kv.RangeOptions{}); got != nil || err != nil {
+	if got, err := b.GetRange(kv.Range{Begin: []byte("b"), End: []byte("a")}, kv.RangeOptions{}); got != nil ||
+		err != nil {
 		t.Errorf("inverted: %v, %v", got, err)
 	}
 }

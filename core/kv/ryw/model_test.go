@@ -100,7 +100,8 @@ func (m *model) value(key string) (value string, present, dependent, unreadable 
 		case Set:
 			value, dependent = string(op.Value), false
 		case SetStampedValue:
-			value, dependent, unreadable = string(fillIn(bytes.Clone(op.Value), Versionstamp(commitVersion, 0))), false, true
+			value, dependent, unreadable = string(fillIn(bytes.Clone(op.Value), Versionstamp(commitVersion, 0))),
+				false, true
 		default:
 			value = string(Apply(op.Kind, []byte(value), op.Value))
 		}
@@ -164,7 +165,8 @@ func keyGen() *rapid.Generator[string] { return rapid.SampledFrom(used) }
 // and the outcome. An attempt leaves nothing to the next one.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		base := rapid.MapOfN(keyGen(), rapid.SampledFrom([]string{"", "x", "\x01\x02", "\xff\xff\xff\xff\xff\xff\xff\xff"}), 0, 8).Draw(t, "base")
+		base := rapid.MapOfN(keyGen(),
+			rapid.SampledFrom([]string{"", "x", "\x01\x02", "\xff\xff\xff\xff\xff\xff\xff\xff"}), 0, 8).Draw(t, "base")
 		known := rapid.SampledFrom([]int64{0, readVersion}).Draw(t, "known version")
 		b := New(store{base, known})
 		var m *model

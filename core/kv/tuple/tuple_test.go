@@ -19,7 +19,8 @@ func elements(depth int) *rapid.Generator[any] {
 	edges := []int64{0, 1, -1, 255, 256, -255, -256, 65535, -65536, math.MaxInt64, math.MinInt64}
 	kinds := []*rapid.Generator[any]{
 		rapid.Just[any](nil),
-		rapid.Map(rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 'a', 0xfe, 0xff}), 0, 4), func(b []byte) any { return b }),
+		rapid.Map(rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 'a', 0xfe, 0xff}), 0, 4),
+			func(b []byte) any { return b }),
 		rapid.Map(rapid.StringN(0, 4, -1), func(s string) any { return s }),
 		rapid.Map(rapid.OneOf(rapid.Int64(), rapid.SampledFrom(edges)), func(i int64) any { return i }),
 		rapid.Map(rapid.Uint64(), func(u uint64) any { return u }),
@@ -34,7 +35,8 @@ func elements(depth int) *rapid.Generator[any] {
 		rapid.Map(rapid.Float32(), func(f float32) any { return f }),
 		rapid.Map(rapid.Float64(), func(f float64) any { return f }),
 		rapid.Map(rapid.Byte(), func(b byte) any { return UUID{b} }),
-		rapid.Map(rapid.Uint16(), func(u uint16) any { return Versionstamp{Transaction: [10]byte{9: byte(u)}, User: u} }),
+		rapid.Map(rapid.Uint16(),
+			func(u uint16) any { return Versionstamp{Transaction: [10]byte{9: byte(u)}, User: u} }),
 	}
 	if depth > 0 {
 		kinds = append(kinds, rapid.Map(rapid.SliceOfN(elements(depth-1), 0, 3), func(t []any) any { return Tuple(t) }))
@@ -178,7 +180,8 @@ func TestIntegerTypes(t *testing.T) {
 
 func TestUnpackMalformed(t *testing.T) {
 	for _, h := range []string{
-		"01", "0161", "0200ff", "05", "0500ff", "051501", "15", "1600", "0c00", "1d", "1d09", "0b", "0bf6", "20000000", "21", "30", "33",
+		"01", "0161", "0200ff", "05", "0500ff", "051501", "15", "1600", "0c00", "1d", "1d09", "0b", "0bf6",
+		"20000000", "21", "30", "33",
 		"3300010203040506070809ab", "03", "04", "06", "1e", "22", "25", "31", "ff", "0a",
 		"1500", "160001", "13ff", "1d0101", "1d09000000000000000000", "0bfe00", // longer than needed
 		strings.Repeat("05", 5000), strings.Repeat("05", 65) + strings.Repeat("00", 65),
@@ -211,7 +214,8 @@ func FuzzUnpack(f *testing.F) {
 
 func TestSubspace(t *testing.T) {
 	s := Subspace("p").Sub("jobs", 7)
-	key := s.Pack("type", []byte{1}, int64(-3), uint64(math.MaxUint64), true, sampleUUID, sampleStamp, Tuple{"a", nil}, nil, 42)
+	key := s.Pack("type", []byte{1}, int64(-3), uint64(math.MaxUint64), true, sampleUUID, sampleStamp,
+		Tuple{"a", nil}, nil, 42)
 	got, err := s.Unpack(key)
 	if err != nil || len(got) != 10 || got[0] != "type" {
 		t.Fatal(got, err)
@@ -267,10 +271,11 @@ func TestScanErrors(t *testing.T) {
 		dst  []any
 		want string
 	}{
-		"other subspace":  {[]byte("q"), nil, "not in the subspace"},
-		"too few":         {s.Pack("a"), []any{&str, &str}, "1 elements, not 2"},
-		"too many":        {s.Pack("a", "b"), []any{&str}, "more than 1 elements"},
-		"string":          {s.Pack("a", 1), []any{&str, &str}, "element 1: malformed tuple: type code 0x15 is no string"},
+		"other subspace": {[]byte("q"), nil, "not in the subspace"},
+		"too few":        {s.Pack("a"), []any{&str, &str}, "1 elements, not 2"},
+		"too many":       {s.Pack("a", "b"), []any{&str}, "more than 1 elements"},
+		"string": {s.Pack("a", 1), []any{&str, &str},
+			"element 1: malformed tuple: type code 0x15 is no string"},
 		"bytes":           {s.Pack("a"), []any{&raw}, "no byte string"},
 		"int":             {s.Pack("a"), []any{&i}, "no 64-bit integer"},
 		"int range":       {s.Pack(uint64(1 << 63)), []any{&i}, "out of range"},

@@ -81,7 +81,8 @@ var official = []struct {
 	{Tuple{sampleStamp}, "3300010203040506070809abcd"},
 	{Tuple{Tuple{[]byte("foo\x00bar"), nil, Tuple{}}}, "0501666f6f00ff6261720000ff050000"},
 	{Tuple{Tuple{}, nil, Tuple{nil}, Tuple{Tuple{nil, int64(1)}, ""}, nil}, "0500000500ff00050500ff15010002000000"},
-	{Tuple{sampleUUID, "foobarbaz", int64(1234), nil}, "301100aabbccddeeff1100aabbccddeeff02666f6f62617262617a001604d200"},
+	{Tuple{sampleUUID, "foobarbaz", int64(1234), nil},
+		"301100aabbccddeeff1100aabbccddeeff02666f6f62617262617a001604d200"},
 }
 
 func TestOfficialVectors(t *testing.T) {
@@ -123,8 +124,9 @@ func normal(t Tuple) Tuple {
 // TestOfficialVersionstamped compares with PackWithVersionstamp of the official package.
 func TestOfficialVersionstamped(t *testing.T) {
 	for want, got := range map[string][]byte{
-		"707265ff027100150333ffffffffffffffffffff00070278000a000000": Subspace("pre\xff").PackVersionstamped("q", 3, Incomplete(7), "x"),
-		"0271000500ff33ffffffffffffffffffffffff0007000000":           PackVersionstamped(nil, "q", Tuple{nil, Incomplete(65535)}),
+		"707265ff027100150333ffffffffffffffffffff00070278000a000000": Subspace("pre\xff").PackVersionstamped("q", 3,
+			Incomplete(7), "x"),
+		"0271000500ff33ffffffffffffffffffffffff0007000000": PackVersionstamped(nil, "q", Tuple{nil, Incomplete(65535)}),
 	} {
 		if hex.EncodeToString(got) != want {
 			t.Errorf("got %x, want %s", got, want)

@@ -14,12 +14,16 @@ func TestChanged(t *testing.T) {
 		now      map[string]string // present values; absent ones are nil
 		want     []string
 	}{
-		{"set to another value", ryw.Mutation{Kind: ryw.Set, Key: []byte("a")}, map[string]string{"a": "2"}, []string{"a1", "a2"}},
+		{"set to another value", ryw.Mutation{Kind: ryw.Set, Key: []byte("a")}, map[string]string{"a": "2"},
+			[]string{"a1", "a2"}},
 		{"set to the same value", ryw.Mutation{Kind: ryw.Set, Key: []byte("a")}, map[string]string{"a": "1"}, nil},
-		{"empty is not absent", ryw.Mutation{Kind: ryw.Set, Key: []byte("c")}, map[string]string{"c": ""}, []string{"absent"}},
+		{"empty is not absent", ryw.Mutation{Kind: ryw.Set, Key: []byte("c")}, map[string]string{"c": ""},
+			[]string{"absent"}},
 		{"other key", ryw.Mutation{Kind: ryw.Set, Key: []byte("aa")}, map[string]string{"a": "2"}, nil},
-		{"cleared range", ryw.Mutation{Kind: ryw.ClearRange, Key: []byte("a"), Value: []byte("c")}, nil, []string{"a1", "a2", "b"}},
-		{"end of the range", ryw.Mutation{Kind: ryw.ClearRange, Key: []byte("0"), Value: []byte("b")}, nil, []string{"a1", "a2"}},
+		{"cleared range", ryw.Mutation{Kind: ryw.ClearRange, Key: []byte("a"), Value: []byte("c")}, nil,
+			[]string{"a1", "a2", "b"}},
+		{"end of the range", ryw.Mutation{Kind: ryw.ClearRange, Key: []byte("0"), Value: []byte("b")}, nil,
+			[]string{"a1", "a2"}},
 		{"cleared nothing", ryw.Mutation{Kind: ryw.ClearRange, Key: []byte("c"), Value: []byte("d")}, nil, nil},
 	} {
 		var r Registry[string]
