@@ -152,3 +152,37 @@ func TestReadableKeys(t *testing.T) {
 		}
 	}
 }
+
+// large is a store whose rows below far have a megabyte each.
+type large struct {
+	kv.Reader
+	far  tuple.Subspace
+	gets int
+}
+
+func (l *large) Get(key []byte) ([]byte, error) {
+	if !l.far.Contains(key) {
+		return l.Reader.Get(key)
+	}
+	l.gets++
+	return make([]byte, 1<<20), nil
+}
+
+// TestKeptRows: a page keeps 16 MiB of what its rows ask for, and reads the rest again.
+func TestKeptRows(t *testing.T) {
+	rows, far := root.Sub("row"), root.Sub("far")
+	db := fakefdb.New()
+	if err := kv.Do(t.Context(), db, func(tx kv.Tx) error { tx.Set(rows.Pack(1), nil); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	c := check.New(check.Options{Root: root, AtOnce: true, Sections: []check.Section{{Space: rows,
+		Row: func(p *check.Page, _, _ []byte) {
+			for i := range 40 {
+				p.Look(far.Pack(i % 20))
+			}
+		}}}})
+	l := &large{Reader: db.Present(), far: far}
+	if _, _, err := c.Step(l); err != nil || l.gets != 20+4 {
+		t.Errorf("read %d rows of 20 that are asked for twice: %v", l.gets, err)
+	}
+}

@@ -25,6 +25,11 @@ func TestAuditFinds(t *testing.T) {
 		"pending with a lock": func(q *Queue, tx kv.Tx) {
 			tx.Set(q.Keys.Job.Pack("b"), encodeHeader(&Job{ID: "b", State: Pending, Lock: Lock{"w", 1}}))
 		},
+		"resubmitted without a run": func(q *Queue, tx kv.Tx) { // nothing else tells
+			j, _ := q.Get(tx, "b")
+			j.Resubmit = true
+			tx.Set(q.Keys.Job.Pack("b"), encodeHeader(j))
+		},
 		"stop of a run that is not to stop": func(q *Queue, tx kv.Tx) {
 			tx.Set(q.Keys.Owned.Pack("w", uint64(1), "a"), []byte(stopMark))
 		},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"couchrelay/core/check"
 	"couchrelay/core/kv"
@@ -51,7 +52,9 @@ func TestCheckOfOddRows(t *testing.T) {
 		db, root := newStore(t)
 		q := New(KeysBelow(root, "kind"))
 		q.Incarnation = must(t, db, func(tx kv.Tx) (int64, error) { return q.Keys.Incarnate(tx) })
-		register(t, db, q, "w")
+		register(t, db, q, "w") // without a timeout, as earlier releases did
+		q.Timeout = 30 * time.Second
+		register(t, db, q, "other")
 		add(t, db, q, "a", "b")
 		must(t, db, func(tx kv.Tx) (none struct{}, err error) { return none, odd(q, tx) })
 		all := checked(t, db, root, q)
