@@ -213,6 +213,19 @@ func TestForgets(t *testing.T) {
 	}
 }
 
+// TestExpired: a key is forgotten once its last answer is old, and not before the server's Retry-After is over.
+func TestExpired(t *testing.T) {
+	late := start.Add(Expiry + time.Second)
+	for till, want := range map[instant.Time]bool{0: true, late: true, late + 1: false} {
+		if p := (pace{updated: start, notTill: till}); p.expired(late) != want {
+			t.Errorf("until %s: expired %v", till, !want)
+		}
+	}
+	if (pace{updated: start}).expired(start.Add(Expiry)) {
+		t.Error("expired at once")
+	}
+}
+
 // TestBounds throws random answers at the limiter: a pause never leaves its range, a request is
 // never held back for longer than the ceiling without being told so, and every limiter opens again.
 func TestBounds(t *testing.T) {

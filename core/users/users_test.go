@@ -45,6 +45,7 @@ func TestValidate(t *testing.T) {
 		{admin, "ann", `{"type":"user","name":"ann"}`, "-", "doc.roles must exist"},
 		{admin, "ann", `{"type":"user","name":"ann","roles":"dev"}`, "-", "doc.roles must be an array"},
 		{admin, "ann", `{"type":"user","name":"ann","roles":[1]}`, "-", "doc.roles can only contain strings"},
+		{admin, "bob", `{"type":"user","name":"ann","roles":"dev"}`, "-", "doc.roles must be an array"},
 		{admin, "bob", own, "-", "Doc ID must be of the form org.couchdb.user:name"},
 		{admin, "joann", own, "-", "Doc ID must be of the form org.couchdb.user:name"},
 		{admin, "ann", `{"type":"user","name":"ann","roles":["_admin"]}`, "-",

@@ -4,7 +4,7 @@ import "testing"
 
 // TestLastGeneration: a revision of the last generation that there may be is stored and read like any other.
 func TestLastGeneration(t *testing.T) {
-	rev, err := ParseRev("1000000000000000-a")
+	rev, err := MakeRev(maxGen, "a")
 	if err != nil {
 		t.Fatal(err)
 	}
