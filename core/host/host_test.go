@@ -12,6 +12,7 @@ import (
 	"couchrelay/core/jobstore"
 	"couchrelay/core/node"
 	"couchrelay/core/peer"
+	"couchrelay/core/repid"
 	"couchrelay/core/replication"
 	"couchrelay/core/spec"
 )
@@ -203,6 +204,10 @@ func TestPlanComplete(t *testing.T) {
 		}
 		if id := w.plans[2].ResumedID; other.Record.RepID == "" && id != "base" {
 			t.Errorf("the list of a job whose id is not known yet is of %q", id)
+		}
+		base := repid.Base(repid.Version, repid.Server{UUID: "u"}, job.Replication, "")
+		if ids := plan.IDs(""); ids.Bases[0] != base {
+			t.Errorf("the replication has the id %s on this server, and runs under %v", base, ids)
 		}
 		zero := append(zeros(reflect.ValueOf(plan)), zeros(reflect.ValueOf(plan.Options))...)
 		if i == 0 {

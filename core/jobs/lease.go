@@ -165,8 +165,8 @@ func (q *Queue) Leases(r kv.Reader) ([]Lease, error) {
 	return list, nil
 }
 
-// expireKeys bounds the bytes of the ids in a worker's list that one transaction of Expire takes, if that is more than
-// one job: it writes some twenty times as many, since ids, which may be long, are in many keys.
+// expireKeys bounds the bytes of the ids in a worker's list that one transaction of Expire takes: it writes some twenty
+// times as many, since ids, which may have 10 kB as all keys, are in many keys.
 const expireKeys = 100_000
 
 // Expire takes the jobs of a worker away and makes them ready again, up to limit in one transaction; done
@@ -217,7 +217,7 @@ func (q *Queue) Expire(
 	var ids []string
 	size := 0
 	for _, h := range list[:min(len(list), limit)] {
-		if size += len(h.ID); size > expireKeys && len(ids) > 0 {
+		if size += len(h.ID); size > expireKeys {
 			break
 		}
 		ids = append(ids, h.ID)

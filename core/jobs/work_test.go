@@ -34,6 +34,11 @@ func TestLooksBesidePart(t *testing.T) {
 		rows = append(rows, kv.KeyValue{Value: []byte(id)})
 		own &^= 1 << Bucket(id)
 	}
+	enough := Demand{Max: 1, Look: 30, Part: 1 << Bucket("job0")} // of its part, so that it looks at no others
+	beside := func(id string) bool { return !enough.Part.Has(id) }
+	if chosen, _ := enough.choose(rows); slices.ContainsFunc(chosen, beside) {
+		t.Errorf("%q are judged", chosen)
+	}
 	for _, part := range []Part{own, ^own} {
 		d := Demand{Max: 1, Look: 30, Part: part}
 		chosen, left := d.choose(rows)

@@ -133,6 +133,21 @@ func TestDecayClock(t *testing.T) {
 	}
 }
 
+// TestRetimedClock: a clock that has come half of its way begins anew, at 0, and in another epoch; none that has not.
+func TestRetimedClock(t *testing.T) {
+	now := instant.Seconds(3600)
+	for passed, want := range map[int64]Decay{
+		lastShown / 2: {HalfLife: time.Hour, Since: now}, lastShown/2 - 1: {now, lastShown/2 - 1, time.Hour},
+	} {
+		o := Order{}
+		o.Epoch, o.Decay = 7, Decay{HalfLife: time.Hour, Since: now, Passed: passed}
+		o = o.Retimed(now, time.Hour)
+		if anew := want.Passed == 0; o.Decay != want || o.Epoch != 7 && !anew || o.Epoch != 8 && anew {
+			t.Errorf("%d has become %+v in epoch %d", passed, o.Decay, o.Epoch)
+		}
+	}
+}
+
 // TestGrowIsTheRecurrence: growing a key once in an interval is p = p*K2 + growth.
 func TestGrowIsTheRecurrence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -80,3 +80,11 @@ func TestSecretHeaderTwice(t *testing.T) {
 		}
 	}
 }
+
+// TestLongestName: users may have names of 4096 bytes.
+func TestLongestName(t *testing.T) {
+	name := strings.Repeat("a", maxName)
+	if got := document(t, `{"user_ctx":{"name":"`+name+`"},`+ends+"}"); got.User.Name != name {
+		t.Errorf("the user is %q", got.User.Name)
+	}
+}
