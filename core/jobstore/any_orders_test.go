@@ -230,9 +230,6 @@ func (o *anyOrder) liftHold(id string) {
 
 // share has another policy be in force.
 func (o *anyOrder) share() {
-	if !o.one(3) {
-		return
-	}
 	c, now := DefaultSharing(), o.now
 	c.Policy = schedule.Policy(o.draw(len(schedule.Policies())))
 	c.Shares = map[string]int64{"_replicator": int64(1 + o.draw(300))}
