@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"couchrelay/core/kv"
+	"couchrelay/sim/fakefdb"
 )
 
 // rowCount is a transaction that counts the rows that are read.
@@ -60,6 +61,7 @@ func TestRowsAreBounded(t *testing.T) {
 		"feed":                {feed(Query{Limit: 3}), 3, 4},
 		"newest of the feed":  {feed(Query{Limit: 3, Descending: true}), 3, 4},
 		"feed of none":        {feed(Query{Limit: 3, ID: IDs(nil)}), 0, scanRows},
+		"feed of leaves":      {feed(Query{Limit: 3, AllDocs: true}), 3, 4}, // each row tells the only leaf
 		"feed with documents": {feed(Query{Limit: many, Docs: true}), scanDocs, 2 * scanDocs},
 		"list":                {list(Listing{Limit: 3}, true), 3, 3},
 		"list of none":        {list(Listing{}, false), 0, 0},
@@ -99,6 +101,35 @@ func TestRowsAreBounded(t *testing.T) {
 		})
 		if err != nil || found != c.found || read > c.most {
 			t.Errorf("%s: %d found of %d rows, want %d of %d at most: %v", name, found, read, c.found, c.most, err)
+		}
+	}
+}
+
+// TestRoundTripsOfUpdate: to replace a revision that a validation sees takes a few round trips, also where the edit has
+// it as an ancestor.
+func TestRoundTripsOfUpdate(t *testing.T) {
+	w := newWorld(t)
+	first := w.put(t, `{"_id":"a","x":1}`)
+	for _, e := range []Edit{
+		w.edit(t, `{"_id":"a","_rev":"`+first+`","x":2}`),
+		replicated(t, `{"_id":"a","_revisions":{"start":2,"ids":["b","`+first[2:]+`"]},"x":2}`),
+	} {
+		_, err := w.once(t, func(db *Database) (any, error) {
+			db.Validate = func(_, prev *Document, _ bool) error {
+				if prev == nil || prev.Rev.String() != first {
+					t.Errorf("replicated %t: replaces %v", e.Replicated, prev)
+				}
+				return nil
+			}
+			before := fakefdb.TripsOf(db.tx)
+			_, err := db.Update([]Edit{e})
+			if n := fakefdb.TripsOf(db.tx) - before; n != 1 {
+				t.Errorf("replicated %t: %d round trips", e.Replicated, n)
+			}
+			return nil, err
+		})
+		if err != nil {
+			t.Error(err)
 		}
 	}
 }

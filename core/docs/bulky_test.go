@@ -123,7 +123,8 @@ func TestRefusedBesideOthers(t *testing.T) {
 	for n := 512; n > 50; n /= 2 {
 		w.replicate(t, branch(fmt.Sprint("r", n), n)+"}")
 	}
-	behind := strings.NewReplacer(`"start":100`, `"start":101`, `"]`, `","m"]`).Replace(branch("d", 100) + "}")
+	behind := branch("d", 100) + `,"_attachments":{"f":{"data":"eA=="}}}`
+	behind = strings.NewReplacer(`"start":100`, `"start":101`, `"]`, `","m"]`).Replace(behind)
 	for i, large := range []string{behind, branch("h", 1000) + "}"} {
 		edits := []Edit{replicated(t, large)}
 		for n := range 9 {
@@ -139,6 +140,9 @@ func TestRefusedBesideOthers(t *testing.T) {
 		if strings.Count(feed, revs) != want {
 			t.Errorf("the feed has not %d of %s: %s", want, revs, feed)
 		}
+	}
+	if got := w.keys(t, keyBlob); got != "[0]" {
+		t.Errorf("%s pieces of an attachment that was refused", got)
 	}
 }
 

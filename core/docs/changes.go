@@ -280,7 +280,7 @@ func (db *Database) Pending(seq Seq) (int64, error) {
 
 // scale returns total * part / whole.
 func scale(total int64, part, whole uint64) int64 {
-	if whole == 0 || part >= whole {
+	if part >= whole { // which may be 0
 		return total
 	}
 	hi, lo := bits.Mul64(uint64(total), part)

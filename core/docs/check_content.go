@@ -27,9 +27,8 @@ func (r *checkedRow) content(leaf revtree.Leaf) {
 	value, ok := r.join(r.Look, r.key, r.value)
 	if !ok || d.setBody(value, leaf.Attached) != nil || !isObject(d.Body) {
 		r.Report(r.key, fmt.Sprintf("the content of document %q cannot be read", r.id))
-		return
 	}
-	for i := range d.Attachments {
+	for i := range d.Attachments { // also if only the text cannot be read
 		r.attachment(&d.Attachments[i])
 	}
 }

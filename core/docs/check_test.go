@@ -55,7 +55,11 @@ func (w *world) checked(t *testing.T, atOnce bool) (found []string, most int) {
 			t.Fatal(err)
 		}
 		for _, f := range some {
-			found = append(found, f.Key+" "+f.What)
+			text := f.Key + " " + f.What
+			if f.Mends() {
+				text += ": " + f.Repair
+			}
+			found = append(found, text)
 		}
 		done, most = last, max(most, r.bytes)
 	}
@@ -155,6 +159,33 @@ func TestCheckOfPieces(t *testing.T) {
 	}
 	if found, _ := w.checked(t, true); len(found) > 0 {
 		t.Errorf("at last: %q", found)
+	}
+}
+
+// TestCheckOfLostText: attachments of a document whose text cannot be read are still its own.
+func TestCheckOfLostText(t *testing.T) {
+	w := attached(t, 1)
+	d := must(t, w, func(db *Database) (*Document, error) { return db.Read("a", Want{}) })
+	key := must(t, w, func(db *Database) ([]byte, error) { return db.bodyKey("a", d.Rev), nil })
+	for _, text := range []string{"", "[]"} {
+		d.Body = []byte(text)
+		w.change(t, kv.KeyValue{Key: key, Value: append([]byte{1}, bodyValue(d)...)})
+		found, _ := w.checked(t, true)
+		if len(found) != 1 || !strings.Contains(found[0], `the content of document "a" cannot be read`) {
+			t.Errorf("of %q: found %q", text, found)
+		}
+	}
+}
+
+// TestCheckOfLeftOver: a row that has no use is to be removed.
+func TestCheckOfLeftOver(t *testing.T) {
+	w := newWorld(t)
+	w.replicate(t, `{"_id":"a","_rev":"1-a"}`)
+	db := must(t, w, func(db *Database) (*Database, error) { return db, nil })
+	w.change(t, kv.KeyValue{Key: db.bodyKey("a", rev("1-z")), Value: []byte("{}")})
+	found, _ := w.checked(t, true)
+	if len(found) != 1 || !strings.HasSuffix(found[0], "has no content there: remove the row") {
+		t.Errorf("found %q", found)
 	}
 }
 
