@@ -307,6 +307,19 @@ func TestSettingsChange(t *testing.T) {
 	}
 }
 
+// TestReleased: a job that a worker gives back without a pause is ready at once.
+func TestReleased(t *testing.T) {
+	d := newDesk(t)
+	d.ask(Release{Held: d.held})
+	d.do(func(tx kv.Tx) error {
+		views, err := List(tx, d.s)
+		if len(views) != 1 || views[0].Worker != "" || views[0].Due != 0 {
+			t.Errorf("seen are %+v", views)
+		}
+		return err
+	})
+}
+
 // TestViews: what operators see of followed databases, in the order of their names.
 func TestViews(t *testing.T) {
 	d := newDesk(t)

@@ -5,7 +5,24 @@ import (
 
 	"couchrelay/core/docs"
 	"couchrelay/core/kv"
+	"couchrelay/core/spec"
 )
+
+// TestParsedOnce: what a body asks for is parsed once, though it is asked for what to read ahead, for the validation,
+// and for the job.
+func TestParsedOnce(t *testing.T) {
+	c, err := parseContent([]byte(simple))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := c.replication(spec.DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, _ := c.replication(spec.DefaultConfig()); again != first {
+		t.Error("it is parsed again")
+	}
+}
 
 // TestTombstoneLikeADocument: what is found of a body that is written twice in one request is found for tombstones and
 // documents apart.
