@@ -37,6 +37,8 @@ func TestCorruptRowsAreTold(t *testing.T) {
 		_, _, err := Lists{Store: b.s, Reader: tx}.Servers("", 5)
 		return err
 	}
+	audit := func(b *bench, tx kv.Tx) error { return b.s.Audit(tx) }
+	promote := func(b *bench, tx kv.Tx) error { _, _, err := b.s.Promote(tx, b.now, 5); return err }
 	demands := func(b *bench, tx kv.Tx) error { _, _, err := Demands(tx, b.s, 5); return err }
 	reindex := func(b *bench, tx kv.Tx) error { _, err := Reindex(tx, b.s, 5); return err }
 	request := func(b *bench, tx kv.Tx) error {
@@ -49,12 +51,18 @@ func TestCorruptRowsAreTold(t *testing.T) {
 	database := func(k Keys) []byte { return append(docs.Named(k.Docs).Begin, tuple.Pack("_replicator")...) }
 	held := func(k Keys) []byte { return k.Jobs.Owned.Pack("w", "x") }
 	tally := func(k Keys) []byte { return k.Tally.Pack("", 0, byServer, 5) }
+	ofDropped := func(k Keys) []byte { return k.Tally.Pack(instancePrefix(tuple.UUID{2}), 0, byServer, "h:80", 5) }
+	lifted := func(k Keys) []byte { return k.Lifted.Pack(5) }
 	account := func(k Keys) []byte { return k.Count.Pack(5) }
 	place := func(k Keys) []byte { return append(bytes.Clone(k.Jobs.Ready), tuple.Pack(0, "x")...) }
 	job := func(k Keys) []byte { return k.Jobs.Job.Pack(jobID("r"), 0) }
 	asItIs, old := func(*bench) {}, (*bench).age // a store of a release without index
 	tags := func(b *bench) { b.share(func(c *Sharing) { c.Policy = schedule.Tags }) }
 	failed := func(b *bench) { b.end(b.accept(), func(h Owned) error { return h.Fail(crash.Trouble, Turn{}) }) }
+	dropping := func(b *bench) {
+		b.put("s", `{"source":"http://z/a","target":"http://z/b"}`, admin)
+		b.do1(func(tx kv.Tx) error { b.s.Drop(tx, tuple.UUID{2}); return nil })
+	}
 	for name, c := range map[string]struct {
 		begin func(b *bench)
 		key   func(k Keys) []byte
@@ -67,7 +75,10 @@ func TestCorruptRowsAreTold(t *testing.T) {
 		"held job, list":               {asItIs, held, list, malformed},
 		"held job, list without index": {old, held, list, malformed},
 		"tally":                        {asItIs, tally, servers, malformed},
+		"tally of a deleted database":  {dropping, ofDropped, servers, malformed},
 		"account":                      {asItIs, account, demands, malformed},
+		"account, audit":               {asItIs, account, audit, malformed},
+		"lifted hold":                  {asItIs, lifted, promote, malformed},
 		"place in the queue":           {tags, place, request, "priority"},
 		"job":                          {old, job, reindex, "record of job"},
 	} {

@@ -108,7 +108,7 @@ func (o Operator) MakeHold(e Hold) (made bool, err error) {
 	}
 	row, err := json.Encode(e)
 	if err != nil {
-		return false, err
+		panic("jobstore: " + err.Error()) // plain numbers and strings
 	}
 	tx.Set(key, row)
 	lifted := s.Keys.Lifted.Pack(e.ID())

@@ -290,8 +290,8 @@ func TestCrashes(t *testing.T) {
 			return b.s.Owned(tx, w.JobID, w.Lock, b.now).Crash(crash.Trouble, nil, Turn{}, 1)
 		})
 		rec := b.record(w.JobID)
-		if rec.State != Crashing || rec.ErrorCount != n ||
-			rec.History[0].Reason != "db_not_found: could not open http://h/a/" {
+		last := Event{Type: "crashed", At: b.now, Reason: "db_not_found: could not open http://h/a/"}
+		if rec.State != Crashing || rec.ErrorCount != n || rec.History[0] != last {
 			t.Fatalf("after crash %d: %+v", n, rec)
 		}
 		j := get(b, func(tx kv.Tx) (*jobs.Job, error) { return b.s.Jobs.Get(tx, w.JobID) })

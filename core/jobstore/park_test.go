@@ -2,6 +2,7 @@ package jobstore
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -253,6 +254,15 @@ func TestHoldMadeAgain(t *testing.T) {
 	}
 }
 
+// TestLiftOfNoHold: there is nothing to lift where there is no hold, and no row is left that says otherwise.
+func TestLiftOfNoHold(t *testing.T) {
+	b := newBench(t)
+	before := b.db.Hash()
+	if get(b, func(tx kv.Tx) (bool, error) { return b.by(tx).LiftHold("server:h") }) || b.db.Hash() != before {
+		t.Error("a hold was lifted that nobody made")
+	}
+}
+
 // TestReleaseIsSpread: the jobs of a lifted hold are due at different times, all within a minute.
 func TestReleaseIsSpread(t *testing.T) {
 	b := newBench(t)
@@ -343,6 +353,27 @@ func TestServers(t *testing.T) {
 	for _, endpoint := range []string{"", "a.example/db/", "http://:80/db/", "http://a.example:x/db/"} {
 		if with, without := Servers(endpoint); with != "" || without != "" {
 			t.Errorf("%q is on %q and %q", endpoint, with, without)
+		}
+	}
+}
+
+// TestHoldOnServer: a hold on a server is on no other one, and one on a database is on none.
+func TestHoldOnServer(t *testing.T) {
+	for _, c := range []struct {
+		hold Hold
+		want bool
+	}{{Hold{Server: "h"}, true}, {Hold{Server: "h:80"}, true}, {Hold{Server: "i"}, false}, {Hold{Database: "d"}, false}} {
+		if c.hold.On("h:80") != c.want {
+			t.Errorf("%+v is on the server: %v", c.hold, !c.want)
+		}
+	}
+}
+
+// TestNameOfHold: a hold names a server of as many bytes as a label has, and of no more.
+func TestNameOfHold(t *testing.T) {
+	for size, fits := range map[int]bool{maxLabel: true, maxLabel + 1: false} {
+		if err := (&Hold{Server: strings.Repeat("h", size)}).Validate(); (err == nil) != fits {
+			t.Errorf("of %d bytes: %v", size, err)
 		}
 	}
 }

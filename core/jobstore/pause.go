@@ -100,7 +100,7 @@ func byItsDocument(rec *Record) error {
 // byDocument pauses, resumes or weighs the job of a document, or of a request, of which nothing else was changed.
 func (o Operator) byDocument(jobID string, rep *spec.Replication) error {
 	j, rec, err := readJob(o.Store, o.Tx, jobID)
-	if err != nil || j == nil || rec.PausedByDocument == rep.Paused && rec.Weight == rep.Weight {
+	if err != nil || rec.PausedByDocument == rep.Paused && rec.Weight == rep.Weight {
 		return err
 	}
 	if rec.Weight != rep.Weight {

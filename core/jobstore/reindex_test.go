@@ -84,6 +84,15 @@ func TestChangesWhileReindexing(t *testing.T) {
 	}
 }
 
+// TestDescendingWhileReindexing: a descending list needs the index, and says so while that is being made.
+func TestDescendingWhileReindexing(t *testing.T) {
+	b := newAgedBench(t, "a")
+	_, err := Lists{Store: b.s, Reader: b.db.Present()}.Page(Listing{Limit: 5, Descending: true})
+	if !errors.Is(err, ErrReindexing) {
+		t.Errorf("it ends with %v", err)
+	}
+}
+
 // TestReindexOfLongRecords: a transaction indexes no more jobs than it can read in its time.
 func TestReindexOfLongRecords(t *testing.T) {
 	b := newAgedBench(t)
