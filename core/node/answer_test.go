@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -371,8 +372,9 @@ func TestDuplicateOfRequest(t *testing.T) {
 	w.pass(time.Second)
 	id := n.runOf("r")
 	n.step(RunIdentifies{Run: id, ID: n.running[id].Record.RepID, Base: "b"})
-	if rec := w.record("r"); rec.State != jobstore.Crashing || rec.Error != "duplicate" {
-		t.Errorf("it is %s: %s", rec.State, rec.Reason)
+	rec := w.record("r")
+	if rec.State != jobstore.Crashing || rec.Error != "duplicate" || !strings.Contains(rec.Reason, "`_replicate`") {
+		t.Errorf("it is %s: %s: %s", rec.State, rec.Error, rec.Reason)
 	}
 }
 

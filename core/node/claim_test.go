@@ -85,7 +85,8 @@ func TestUnknownReplication(t *testing.T) {
 	n := w.start("n1", nil)
 	run := n.runOf("r")
 	n.step(RunIdentifies{Run: run, ID: "x", Base: "b"})
-	if _, on := n.running[run]; !on || n.confirms != 1 || w.record("r").RepID != "x" {
-		t.Errorf("it is on: %v, with %d confirmations, as %q", on, n.confirms, w.record("r").RepID)
+	rec := w.record("r")
+	if _, on := n.running[run]; !on || n.confirms != 1 || rec.RepID != "x" || rec.BaseID != "b" {
+		t.Errorf("it is on: %v, with %d confirmations, as %q with base %q", on, n.confirms, rec.RepID, rec.BaseID)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"couchrelay/core/checkpoint"
+	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
 )
@@ -36,6 +37,22 @@ func TestNotesOfEnds(t *testing.T) {
 	}
 	if want := (Note{What: "failed", Job: "j", Text: "unauthorized: no", Class: "unauthorized"}); told != want {
 		t.Errorf("%+v, want %+v", told, want)
+	}
+}
+
+// TestNoteOfMoves: the log says how many of the jobs that run here go to other nodes.
+func TestNoteOfMoves(t *testing.T) {
+	n := &Node{cfg: Config{Settings: DefaultSettings()}}
+	n.worker, n.published = "me", Info{MaxJobs: 500}
+	n.others = []other{{worker: "other", info: Info{Roles: AllRoles, Status: Up, MaxJobs: 500}}}
+	n.clock.Steady = instant.Time(0).Add(time.Hour)
+	for i := range 100 {
+		n.runs = append(n.runs, &run{held: Held{JobID: fmt.Sprint("job", i)}, continuous: true})
+	}
+	n.rotate(Surveyed{})
+	const want = "5 of 100 jobs go to nodes that run fewer"
+	if told, is := n.out[len(n.out)-1].(Note); !is || told != (Note{What: "rebalanced", Text: want}) {
+		t.Errorf("told is %+v", n.out)
 	}
 }
 

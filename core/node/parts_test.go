@@ -109,6 +109,20 @@ func TestWindowOfLargeFleet(t *testing.T) {
 // tens has nodes make ten jobs ready at once.
 var tens = Batches{Promote: 10}
 
+// TestBatchesCompleted: bounds that are set stay, and the others are those of production.
+func TestBatchesCompleted(t *testing.T) {
+	d := DefaultBatches()
+	for set, want := range map[Batches]Batches{
+		{}:                              d,
+		{Promote: 1, Sweep: 2}:          {1, d.Expire, 2, d.Drop, d.Survey},
+		{Expire: 3, Drop: 4, Survey: 5}: {d.Promote, 3, d.Sweep, 4, 5},
+	} {
+		if got := set.completed(); got != want {
+			t.Errorf("%+v becomes %+v", set, got)
+		}
+	}
+}
+
 // TestManyDueAtOnce: jobs that are due at one moment run soon, though more of them are due than are made ready
 // at once.
 func TestManyDueAtOnce(t *testing.T) {
