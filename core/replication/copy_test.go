@@ -229,3 +229,16 @@ func TestManyLeafs(t *testing.T) {
 		t.Errorf("%d are asked for again", left)
 	}
 }
+
+// TestDoubts: of leaves that the target refuses, and that were not asked for, only the first of all is doubted. Each
+// may be another one, so the copy would ask whether the target knows us again and again.
+func TestDoubts(t *testing.T) {
+	c := &docCopy{own: map[string]bool{"1-a": true}, admitted: map[string]bool{}}
+	for _, want := range []string{"1-a true, 2-b true, 3-c true", "1-a true, 2-b false, 3-c false"} {
+		got := fmt.Sprintf("1-a %t, 2-b %t, 3-c %t", c.doubts("1-a"), c.doubts("2-b"), c.doubts("3-c"))
+		if got != want {
+			t.Errorf("doubted: %s, want %s", got, want)
+		}
+		c.admitted["2-b"] = true
+	}
+}

@@ -69,6 +69,16 @@ func TestFeedThatDoesNotAdvance(t *testing.T) {
 	w.wantEnd(Crashed, "changes_req_failed: the changes feed does not advance beyond 0")
 }
 
+// TestReadBetweenPolls: a read that does not wait and brings nothing leaves the pause between long polls as it is.
+func TestReadBetweenPolls(t *testing.T) {
+	r := New(Plan{})
+	r.feed.pauseWhenIdle(peer.ReadChanges{Wait: true}, 0)
+	before := r.feed.pause
+	if r.feed.pauseWhenIdle(peer.ReadChanges{}, 0); before != idlePauseMin || r.feed.pause != before {
+		t.Errorf("the pause was %s, and is %s", before, r.feed.pause)
+	}
+}
+
 // TestLongPollThatDoesNotWait: a server whose long polls bring nothing, and that at once, is asked less and less often.
 // When one has waited as it should, or has brought something, the next one follows at once.
 func TestLongPollThatDoesNotWait(t *testing.T) {

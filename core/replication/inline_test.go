@@ -91,6 +91,17 @@ func TestInlineSize(t *testing.T) {
 	}
 }
 
+// TestInlineWithin: of the documents to be read with their attachments one goes at least, however small the budget has
+// become since they were queued.
+func TestInlineWithin(t *testing.T) {
+	b := &batch{inline: []inlined{{size: 10}, {size: 20}, {size: 30}}}
+	for budget, want := range map[int]int{5: 1, 29: 1, 30: 2, 60: 3} {
+		if docs, _ := b.inlineWithin(budget); len(docs) != want {
+			t.Errorf("%d documents within %d bytes, want %d", len(docs), budget, want)
+		}
+	}
+}
+
 // TestInlineSince: the source is told which attachments the target has, in bulk and when that fails.
 func TestInlineSince(t *testing.T) {
 	w := attached(t, 0, 0)

@@ -124,6 +124,24 @@ func TestLenientNeedsOthers(t *testing.T) {
 	}
 }
 
+// TestLenientNeedsOthersSince: nor do documents that it took before the failure, after which it may take none.
+func TestLenientNeedsOthersSince(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Crashes, w.plan.UseBulkGet = lenientAfter, false
+	w.fill(2)
+	w.reply = func(c Call) *peer.Reply {
+		if op, copies := c.Op.(peer.CopyDoc); copies && op.ID == "doc1" {
+			return &peer.Reply{Failure: &peer.Failure{Side: peer.Target, Kind: peer.Status, Status: 503}}
+		}
+		return nil
+	}
+	w.begin()
+	end := w.runToEnd(first)
+	if end.Cause != Crashed || end.Info.DocsWritten != 1 || len(w.list) > 0 {
+		t.Errorf("%s, listed %v", end, w.list)
+	}
+}
+
 // TestLenientNeedsOthersThanNewer: nor does a newer leaf of the document, which the source sends with a later attempt.
 func TestLenientNeedsOthersThanNewer(t *testing.T) {
 	w := newWorld(t)

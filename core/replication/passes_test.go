@@ -123,6 +123,20 @@ func TestPassAfterPause(t *testing.T) {
 	}
 }
 
+// TestPageOfStoppedRun: a page of the list that comes when the run stops already asks the target nothing.
+func TestPageOfStoppedRun(t *testing.T) {
+	r := New(Plan{Options: Options{BatchSize: 10}})
+	f := &r.refused
+	f.begin()
+	f.passBy(0)
+	f.passWhenDue()
+	f.stop()
+	f.onPage(RefusedPage{Docs: []Listed{{ID: "d", Rev: "1-a", Attempts: 1}}})
+	if f.asking || len(r.calls) > 0 {
+		t.Errorf("the target is asked: %v", r.calls)
+	}
+}
+
 // TestStaysUnfinished: after a pass without attempts checkpoints go on relying on the list for what failed, and under
 // skip not for what the target refused.
 func TestStaysUnfinished(t *testing.T) {

@@ -202,3 +202,20 @@ func TestNewestIsOfItsCheckpoint(t *testing.T) {
 		t.Errorf("the source is known by %+v, and then by %+v", told, next)
 	}
 }
+
+// TestReadOnlySourceLocksOut: a source that does not say whether it has a change, as it does not know us any more, ends
+// the run, and is not asked again.
+func TestReadOnlySourceLocksOut(t *testing.T) {
+	w, asked := readOnlyWorld(t, 403), 0
+	w.reply = func(c Call) *peer.Reply {
+		if _, is := c.Op.(peer.FindRev); is {
+			asked++
+			return &peer.Reply{Failure: &peer.Failure{Side: peer.Source, Kind: peer.Status, Status: 401}}
+		}
+		return nil
+	}
+	w.begin()
+	if w.wantEnd(Crashed, "unauthorized"); asked != 1 {
+		t.Errorf("it is asked %d times", asked)
+	}
+}

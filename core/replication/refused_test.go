@@ -478,6 +478,19 @@ func TestPassIsNotPutOff(t *testing.T) {
 	}
 }
 
+// TestReasonOfRefusal: a job that fails for a refused document says which it is, and what the target answered.
+func TestReasonOfRefusal(t *testing.T) {
+	for status, answer := range map[int]string{0: "forbidden: no", 403: "403 forbidden: no"} {
+		r := New(Plan{})
+		r.refused.fatal = &peer.Refusal{ID: "d", Rev: "1-a", Status: status, Error: "forbidden", Reason: "no"}
+		r.refused.failed()
+		want := `the target refused document "d", revision 1-a: ` + answer
+		if end, is := r.out[len(r.out)-1].(End); !is || end.Trouble.Reason != want {
+			t.Errorf("it ends with %+v, want %s", r.out, want)
+		}
+	}
+}
+
 // TestManyRefused: a run whose target refuses millions of documents does not remember each.
 func TestManyRefused(t *testing.T) {
 	r := New(Plan{Options: Options{Workers: 1, BatchSize: 100, Connections: 6}})

@@ -184,6 +184,29 @@ func TestLogTrouble(t *testing.T) {
 	}
 }
 
+// TestLogTroubleAtOnce: a run whose log cannot be read ends without the answers about its logs under older ids.
+func TestLogTroubleAtOnce(t *testing.T) {
+	w := newWorld(t)
+	newest := func(op peer.GetLocal) bool { return op.Side == peer.Target && op.ID == "four" }
+	w.answer = func(c Call) *peer.Failure {
+		if op, is := c.Op.(peer.GetLocal); is && newest(op) {
+			return &peer.Failure{Side: op.Side, Kind: peer.Status, Status: 403}
+		}
+		return nil
+	}
+	w.begin()
+	for w.end == nil {
+		answered := func(c Call) bool { op, is := c.Op.(peer.GetLocal); return !is || newest(op) }
+		if !slices.ContainsFunc(w.flying, answered) {
+			t.Fatalf("it waits for %v", w.flying)
+		}
+		w.proceed(func(int) int { return slices.IndexFunc(w.flying, answered) })
+	}
+	if w.end.Trouble.Error != "forbidden" {
+		t.Errorf("it ended %s", w.end)
+	}
+}
+
 // TestLogsWaitForTheirDatabase: of a server that does not answer the description of the database is asked for
 // again and again, and the logs only once that has come.
 func TestLogsWaitForTheirDatabase(t *testing.T) {

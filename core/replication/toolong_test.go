@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"couchrelay/core/checkpoint"
 	"couchrelay/core/peer"
 	"couchrelay/core/spec"
 )
@@ -70,6 +71,17 @@ func TestLogTooLong(t *testing.T) {
 		}
 		if want := string(seqOf(w.dbs[peer.Source].seq)); w.feedStart() != want {
 			t.Errorf("%v: went on from %s, want %s", before, w.feedStart(), want)
+		}
+	}
+}
+
+// TestShortestLog: of a log of two checkpoints none is left out: it would be written again and again.
+func TestShortestLog(t *testing.T) {
+	for entries, want := range map[int]bool{1: false, 2: false, 3: true} {
+		r := New(Plan{})
+		r.commits.trail = checkpoint.NewTrail(nil)
+		if r.commits.log.History = make([]checkpoint.Entry, entries); r.commits.shorten() != want {
+			t.Errorf("a log of %d checkpoints is shortened: %v", entries, !want)
 		}
 	}
 }

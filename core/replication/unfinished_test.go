@@ -36,6 +36,19 @@ func (w *world) unfinished(on peer.Side) bool {
 	return log.Newest().List != checkpoint.List{}
 }
 
+// TestCheckpointWithoutList: a checkpoint is due at once if the last one relies on the list without need.
+func TestCheckpointWithoutList(t *testing.T) {
+	for unfinished, soon := range map[bool]bool{false: true, true: false} {
+		r := New(Plan{Options: Options{UseCheckpoints: true, CheckpointInterval: time.Minute}})
+		k := &r.commits
+		k.begin(checkpoint.Entry{List: checkpoint.List{Job: "j", Changes: 1}}, nil)
+		k.moved, k.rows, k.refused.unfinished = true, 1, unfinished
+		if at := k.due(); (at == k.now) != soon {
+			t.Errorf("unfinished %t: due at %s", unfinished, at)
+		}
+	}
+}
+
 // TestListIsGone: a run finds checkpoints which cover a document that only a list had, and has no such list: its job
 // was made again, or its service was put back to a backup. It copies all anew, however often it is killed, and its
 // checkpoints rely on no list any more.
