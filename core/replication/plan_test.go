@@ -7,6 +7,7 @@ import (
 
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/peer"
+	"couchrelay/core/repid"
 	"couchrelay/core/spec"
 )
 
@@ -68,6 +69,23 @@ func TestWholePlan(t *testing.T) {
 	rep.Source.Connections = 9
 	if plan := NewPlan(rep, terms); !plan.FlatLog || plan.Filter != nil || plan.Connections != 9 {
 		t.Errorf("of some documents: %+v", plan)
+	}
+}
+
+// TestIDsOfPlan: a run looks for its checkpoint under the newest id first, and then under those of older versions. The
+// code of a filter is a part of each.
+func TestIDsOfPlan(t *testing.T) {
+	rep := &spec.Replication{Continuous: true, Filter: spec.Filter{Kind: spec.FunctionFilter, Name: "d/f"}}
+	rep.Source.URL, rep.Target.URL = "http://s/a/", "http://t/b/"
+	server := repid.Server{UUID: "u"}
+	for _, code := range []string{"", "function() {}"} {
+		want := IDs{Extension: "+continuous"}
+		for version := repid.Version; version > 0; version-- {
+			want.Bases = append(want.Bases, repid.Base(version, server, rep, code))
+		}
+		if ids := NewPlan(rep, Terms{Server: server}).IDs(code); !reflect.DeepEqual(ids, want) {
+			t.Errorf("with filter %q: %+v, want %+v", code, ids, want)
+		}
 	}
 }
 
