@@ -177,6 +177,21 @@ func TestCheckOfLostText(t *testing.T) {
 	}
 }
 
+// TestCheckOfLongText: a text of several parts is judged as a whole.
+func TestCheckOfLongText(t *testing.T) {
+	w := newWorld(t)
+	w.replicate(t, `{"_id":"a","_rev":"1-a","t":"`+strings.Repeat("x", chunkSize)+`"}`)
+	if found, _ := w.checked(t, true); len(found) > 0 {
+		t.Errorf("found %q", found)
+	}
+	last := must(t, w, func(db *Database) ([]byte, error) { return chunkKey(db.bodyKey("a", rev("1-a")), 1), nil })
+	w.change(t, kv.KeyValue{Key: last, Value: []byte("x")})
+	found, _ := w.checked(t, true)
+	if len(found) != 1 || !strings.Contains(found[0], `the content of document "a" cannot be read`) {
+		t.Errorf("found %q", found)
+	}
+}
+
 // TestCheckOfLeftOver: a row that has no use is to be removed.
 func TestCheckOfLeftOver(t *testing.T) {
 	w := newWorld(t)

@@ -402,6 +402,20 @@ func (l *Listing) single() bool {
 	return n <= 1 && (l.Server == "" || hasPort(l.Server))
 }
 
+// TestPageWithoutRoom: a page of no jobs goes on with the first one behind where it began.
+func TestPageWithoutRoom(t *testing.T) {
+	b := newBench(t)
+	b.put("a", simple, admin)
+	b.put("b", simple, admin)
+	at := Position{ID: jobID("a"), Past: true}
+	for begin, want := range map[Position]Position{{}: {ID: jobID("a")}, {ID: jobID("b")}: {ID: jobID("b")}, at: at} {
+		page, err := Lists{Store: b.s, Reader: b.db.Present()}.Page(Listing{At: begin})
+		if err != nil || len(page.Jobs) > 0 || page.Next == nil || *page.Next != want {
+			t.Errorf("from %+v: %+v, %v", begin, page, err)
+		}
+	}
+}
+
 // TestTotalOfDeletedDatabase: the jobs of a database that was deleted count no more, also those that still run.
 func TestTotalOfDeletedDatabase(t *testing.T) {
 	b := newBench(t)
