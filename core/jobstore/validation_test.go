@@ -78,6 +78,9 @@ func TestValidation(t *testing.T) {
 	b.wantRefusal(b.put("r", `{"_deleted":true,"why":"red"}`, joe), "forbidden: red")
 	b.put("_design/a", `{"_deleted":true}`, admin)
 	b.wantRefusal(b.put("r", with("red"), joe), "")
+	if security := string(w.asked[len(w.asked)-1].Security); security != docs.AdminsOnly {
+		t.Errorf("the only function is shown the security object %q", security)
+	}
 	b.s.Functions = nil
 	b.wantRefusal(b.put("r", with("green"), joe), "unknown_query_language: javascript")
 	for _, wrong := range []string{"5", "null", "{}"} {
