@@ -145,6 +145,7 @@ func (j *twinJob) view() State {
 type place struct {
 	epoch        int64
 	key, created instant.Time
+	fifo         bool // it was given then; else the key says nothing
 }
 
 // twin is what the store should say, as plain values.
@@ -234,7 +235,7 @@ func (m *twin) other(id, repID string) *twinJob {
 // put makes a job anew. Only its pause and its reset are given.
 func (m *twin) put(j *twinJob, now instant.Time) {
 	old := m.jobs[j.id]
-	j.event, j.place = "added", place{m.epoch, 0, now}
+	j.event, j.place = "added", place{m.epoch, 0, now, m.policy == schedule.FIFO}
 	j.repID, j.base = j.asks.ids()
 	if old != nil {
 		if old.repID != j.repID {
@@ -352,7 +353,8 @@ func (m *twin) finish(j *twinJob, state State, expires instant.Time) {
 // queue has a job wait for its next run, maybe in a lot.
 func (m *twin) queue(j *twinJob, state State, lot string, due, now instant.Time) {
 	m.end(j)
-	j.event, j.place.epoch, j.place.key = map[State]string{Pending: "pending", Crashing: "crashed"}[state], m.epoch, now
+	j.event = map[State]string{Pending: "pending", Crashing: "crashed"}[state]
+	j.place = place{m.epoch, now, j.place.created, m.policy == schedule.FIFO}
 	if j.state, j.lot, j.due = state, lot, due; j.paused() {
 		j.lot = lotPaused
 	}

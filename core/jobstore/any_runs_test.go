@@ -62,10 +62,12 @@ func (o *anyOrder) acceptSome(d jobs.Demand) {
 	if len(taken.Work) > d.Max {
 		o.failf("taken are %d, wanted %d", len(taken.Work), d.Max)
 	}
-	if !late && len(taken.Work) < d.Max && max(d.Max, d.Window, d.Look) > len(o.jobs)+parked {
+	// A worker with enough jobs in its part does not look beside it, though it may have to park them.
+	if all := max(d.Max, d.Window, d.Look) > len(o.jobs)+parked; !late && all && len(taken.Work) < d.Max &&
+		d.Part == 0 {
 		for _, id := range o.ids() {
 			if j := o.jobs[id]; j.ready() && !o.isDropped(j) {
-				o.failf("job %q is left", id)
+				o.failf("job %q is left by %+v, which took %d and parked %d", id, d, len(taken.Work), parked)
 			}
 		}
 	}
@@ -88,14 +90,15 @@ func (o *anyOrder) inOrder(taken Taken, d jobs.Demand, late bool) {
 		return
 	}
 	before := func(a, b *twinJob) bool {
-		return cmp.Or(cmp.Compare(a.place.epoch, b.place.epoch), cmp.Compare(a.place.key, b.place.key),
+		known := a.place.fifo && b.place.fifo || a.place.epoch != b.place.epoch
+		return known && cmp.Or(cmp.Compare(a.place.epoch, b.place.epoch), cmp.Compare(a.place.key, b.place.key),
 			cmp.Compare(a.place.created, b.place.created), cmp.Compare(a.id, b.id)) < 0
 	}
 	last, is := (*twinJob)(nil), map[string]bool{}
 	for _, w := range taken.Work {
 		j := o.jobs[w.JobID]
-		if last != nil && j != nil && !before(last, j) {
-			o.failf("taken is %q before %q", last.id, j.id)
+		if last != nil && j != nil && before(j, last) {
+			o.failf("taken is %q before %q: %+v, %+v", last.id, j.id, last.place, j.place)
 		}
 		last, is[w.JobID] = j, true
 	}

@@ -362,7 +362,8 @@ func TestHoldOnServer(t *testing.T) {
 	for _, c := range []struct {
 		hold Hold
 		want bool
-	}{{Hold{Server: "h"}, true}, {Hold{Server: "h:80"}, true}, {Hold{Server: "i"}, false}, {Hold{Database: "d"}, false}} {
+	}{{Hold{Server: "h"}, true}, {Hold{Server: "h:80"}, true}, {Hold{Server: "i"}, false},
+		{Hold{Database: "d"}, false}} {
 		if c.hold.On("h:80") != c.want {
 			t.Errorf("%+v is on the server: %v", c.hold, !c.want)
 		}
