@@ -420,6 +420,7 @@ func (o *anyOrder) clear() {
 	for range 60 {
 		o.now = o.now.Add(30 * 24 * time.Hour)
 		o.sweep()
+		o.promote()
 	}
 	o.compare()
 	if len(o.jobs) > 0 {

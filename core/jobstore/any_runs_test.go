@@ -92,7 +92,7 @@ func (o *anyOrder) inOrder(taken Taken, d jobs.Demand, late bool) {
 	before := func(a, b *twinJob) bool {
 		known := a.place.fifo && b.place.fifo || a.place.epoch != b.place.epoch
 		return known && cmp.Or(cmp.Compare(a.place.epoch, b.place.epoch), cmp.Compare(a.place.key, b.place.key),
-			cmp.Compare(a.place.created, b.place.created), cmp.Compare(a.id, b.id)) < 0
+			cmp.Compare(a.place.created, b.place.created)) < 0
 	}
 	last, is := (*twinJob)(nil), map[string]bool{}
 	for _, w := range taken.Work {

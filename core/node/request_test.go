@@ -17,6 +17,7 @@ import (
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
+	"couchrelay/sim/fakefdb/damaged"
 )
 
 // TestRegistryIsComplete finds every type of request, answer and event in the source of this package. One that is in no
@@ -294,6 +295,18 @@ func TestIndexWaitsForOlderNodes(t *testing.T) {
 			}
 			return nil
 		})
+	}
+}
+
+// TestIndexNeedsAllReads: a sweep that is to build the index fails where anything cannot be read. A lease may be that
+// of a node of an older release.
+func TestIndexNeedsAllReads(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	w.do(func(tx kv.Tx) error { tx.Set(w.s.Keys.Reindex, []byte("")); return nil })
+	sweep := func(tx kv.Tx) error { _, err := Perform(tx, w.s, Sweep{Limit: 10, Drop: 10}, w.now); return err }
+	if err := damaged.Unread(t.Context(), w.db, sweep); err != nil {
+		t.Error(err)
 	}
 }
 
