@@ -76,11 +76,12 @@ func (l Local) edit(text string) (string, error) {
 		return "", err
 	}
 	lines := strings.Split(strings.TrimRight(strings.ReplaceAll(text, "\r\n", "\n"), "\n"), "\n")
-	holds, header := map[Name]int{}, map[string]int{} // the last line of each, which wins
+	holds, ends := map[Name]int{}, map[string]int{} // the last line of each key, which wins, and of each section
 	for _, s := range sections {
-		header[s.name] = s.line
+		ends[s.name] = s.line
 		for _, k := range s.keys {
 			holds[Name{s.name, k.key}] = k.line
+			ends[s.name] = slices.Max(append(k.more, k.line))
 		}
 	}
 	gone := map[int]bool{}
@@ -97,21 +98,23 @@ func (l Local) edit(text string) (string, error) {
 			}
 		}
 	}
+	added := map[int][]string{} // behind each line
 	for _, n := range l.Names() {
 		if holds[n] > 0 {
 			continue
 		}
-		if header[n.Section] == 0 {
+		if ends[n.Section] == 0 {
 			lines = append(lines, "", "["+n.Section+"]")
-			header[n.Section] = len(lines)
+			ends[n.Section] = len(lines)
 		}
-		lines[header[n.Section]-1] += "\n" + n.Key + " = " + l[n]
+		added[ends[n.Section]] = append(added[ends[n.Section]], n.Key+" = "+l[n])
 	}
-	kept := lines[:0]
+	var kept []string
 	for i, line := range lines {
 		if !gone[i+1] {
 			kept = append(kept, line)
 		}
+		kept = append(kept, added[i+1]...)
 	}
 	return strings.Join(kept, "\n") + "\n", nil
 }

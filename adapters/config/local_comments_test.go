@@ -33,8 +33,8 @@ level = debug
 # of the past
   ; that one goes on
 [replicator]
-worker_processes = 2
 max_jobs = 5
+worker_processes = 2
 
 ; the end
 

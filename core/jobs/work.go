@@ -247,8 +247,8 @@ func (k Keys) priorities(rows []kv.KeyValue) [][]byte {
 	return list
 }
 
-// acceptedBefore reads the jobs of an accept that turns out to have committed, in the order in which the
-// accept itself would have returned them.
+// acceptedBefore reads the jobs of an accept that turns out to have committed, in the order of the queue. The accept
+// itself would have returned those of the worker's part first.
 func (q *Queue) acceptedBefore(tx kv.Tx, owned []kv.KeyValue) ([]*Job, error) {
 	ids, locks := make([]string, len(owned)), make([]Lock, len(owned))
 	for i, row := range owned {
