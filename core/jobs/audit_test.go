@@ -11,6 +11,7 @@ import (
 
 // TestAuditFinds proves that the audit can fail.
 func TestAuditFinds(t *testing.T) {
+	var ready *Job // "b", which no worker has
 	for name, damage := range map[string]func(*Queue, kv.Tx){
 		"index row gone":   func(q *Queue, tx kv.Tx) { tx.ClearRange(q.Keys.Ready.Range()) },
 		"stray index row":  func(q *Queue, tx kv.Tx) { tx.Set(q.Keys.Waiting.Pack(int64(5), "x"), nil) },
@@ -26,9 +27,8 @@ func TestAuditFinds(t *testing.T) {
 			tx.Set(q.Keys.Job.Pack("b"), encodeHeader(&Job{ID: "b", State: Pending, Lock: Lock{"w", 1}}))
 		},
 		"resubmitted without a run": func(q *Queue, tx kv.Tx) { // nothing else tells
-			j, _ := q.Get(tx, "b")
-			j.Resubmit = true
-			tx.Set(q.Keys.Job.Pack("b"), encodeHeader(j))
+			ready.Resubmit = true
+			tx.Set(q.Keys.Job.Pack("b"), encodeHeader(ready))
 		},
 		"stop of a run that is not to stop": func(q *Queue, tx kv.Tx) {
 			tx.Set(q.Keys.Owned.Pack("w", uint64(1), "a"), []byte(stopMark))
@@ -41,6 +41,7 @@ func TestAuditFinds(t *testing.T) {
 		must(t, db, accept(q, "w", 1, 1))
 		audit := func(tx kv.Tx) (struct{}, error) { return struct{}{}, q.Audit(tx) }
 		must(t, db, audit)
+		ready = must(t, db, func(tx kv.Tx) (*Job, error) { return q.Get(tx, "b") })
 		must(t, db, func(tx kv.Tx) (struct{}, error) { damage(q, tx); return struct{}{}, nil })
 		if _, err := kv.Run(context.Background(), db, audit); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
