@@ -143,9 +143,8 @@ func (j *twinJob) view() State {
 
 // place is where jobs are queued under fifo.
 type place struct {
-	epoch        int64
-	key, created instant.Time
-	fifo         bool // it was given then; else the key says nothing
+	epoch int64
+	key   instant.Time // when it was queued again, 0 before that
 }
 
 // twin is what the store should say, as plain values.
@@ -235,7 +234,7 @@ func (m *twin) other(id, repID string) *twinJob {
 // put makes a job anew. Only its pause and its reset are given.
 func (m *twin) put(j *twinJob, now instant.Time) {
 	old := m.jobs[j.id]
-	j.event, j.place = "added", place{m.epoch, 0, now, m.policy == schedule.FIFO}
+	j.event, j.place = "added", place{m.epoch, 0}
 	j.repID, j.base = j.asks.ids()
 	if old != nil {
 		if old.repID != j.repID {
@@ -354,7 +353,7 @@ func (m *twin) finish(j *twinJob, state State, expires instant.Time) {
 func (m *twin) queue(j *twinJob, state State, lot string, due, now instant.Time) {
 	m.end(j)
 	j.event = map[State]string{Pending: "pending", Crashing: "crashed"}[state]
-	j.place = place{m.epoch, now, j.place.created, m.policy == schedule.FIFO}
+	j.place = place{m.epoch, now}
 	if j.state, j.lot, j.due = state, lot, due; j.paused() {
 		j.lot = lotPaused
 	}

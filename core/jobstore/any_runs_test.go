@@ -13,7 +13,6 @@ import (
 	"couchrelay/core/kv"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
-	"couchrelay/core/schedule"
 )
 
 func (o *anyOrder) accept() {
@@ -55,7 +54,6 @@ func (o *anyOrder) acceptSome(d jobs.Demand) {
 	if taken.Parked != parked {
 		o.failf("%d jobs are parked, and told are %d", parked, taken.Parked)
 	}
-	o.inOrder(taken, d, late)
 	for _, w := range taken.Work {
 		o.take(w, now)
 	}
@@ -82,31 +80,6 @@ func (o *anyOrder) acceptSome(d jobs.Demand) {
 		}
 	}
 	o.works = append(o.works, taken.Work...)
-}
-
-// inOrder wants those to be taken that stand first, under fifo.
-func (o *anyOrder) inOrder(taken Taken, d jobs.Demand, late bool) {
-	if late || o.policy != schedule.FIFO || d.Part != 0 || len(taken.Work) == 0 {
-		return
-	}
-	before := func(a, b *twinJob) bool {
-		known := a.place.fifo && b.place.fifo || a.place.epoch != b.place.epoch
-		return known && cmp.Or(cmp.Compare(a.place.epoch, b.place.epoch), cmp.Compare(a.place.key, b.place.key),
-			cmp.Compare(a.place.created, b.place.created)) < 0
-	}
-	last, is := (*twinJob)(nil), map[string]bool{}
-	for _, w := range taken.Work {
-		j := o.jobs[w.JobID]
-		if last != nil && j != nil && before(j, last) {
-			o.failf("taken is %q before %q: %+v, %+v", last.id, j.id, last.place, j.place)
-		}
-		last, is[w.JobID] = j, true
-	}
-	for _, id := range o.ids() {
-		if j := o.jobs[id]; j.ready() && !o.isDropped(j) && !is[id] && last != nil && before(j, last) {
-			o.failf("taken is %q before %q: %+v, %+v", last.id, id, last.place, j.place)
-		}
-	}
 }
 
 // lots are those in which jobs stand, by the jobs.
