@@ -68,8 +68,8 @@ func (l Local) Names() []Name {
 	})
 }
 
-// edit returns the text of a file that has these settings, and of the text that it had all lines that are no settings,
-// or still are right: users keep their comments there. The text has to be one that parseINI reads.
+// edit returns the text of a file with its settings replaced by these. Comments stay, and so do the lines of settings
+// that are the same. It fails where parseINI does.
 func (l Local) edit(text string) (string, error) {
 	sections, err := parseINI(text)
 	if err != nil {

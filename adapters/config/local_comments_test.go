@@ -70,8 +70,11 @@ func TestEditsOfAnyText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join(lines.Draw(t, "lines"), "\n")
 		was, err := parseLocal(text)
+		if _, edited := (Local{}).edit(text); (edited != nil) != (err != nil) {
+			t.Fatalf("%q is read with %v, and edited with %v", text, err, edited)
+		}
 		if err != nil {
-			t.Skip()
+			return
 		}
 		l := Local{}
 		for range rapid.IntRange(0, 5).Draw(t, "n") {

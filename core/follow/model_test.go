@@ -196,7 +196,7 @@ func restore(w *world, backup *couch, model map[string]*users) {
 	before := maps.Clone(model)
 	clear(model)
 	for id, d := range backup.docs {
-		// A worker may have read just before that the document is deleted, and removes its job yet.
+		// A worker that has read before that the document is deleted still removes its job.
 		known := before[id]
 		model[id] = &users{old: known == nil || known.body == "" || known.old}
 		if !d.deleted {

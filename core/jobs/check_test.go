@@ -82,8 +82,8 @@ func TestCheckOfOddRows(t *testing.T) {
 	}
 }
 
-// TestCheckOfWholeCounters: an earlier release counted in one row what is counted in parts now. Where there is such a
-// row, only the sum can be compared.
+// TestCheckOfWholeCounters: earlier releases count the jobs of a list in one row, later ones in several. Where the one
+// row is left, a check compares the sum of all.
 func TestCheckOfWholeCounters(t *testing.T) {
 	for n, want := range map[byte]string{2: "", 3: "3 ready jobs are counted, and there are 2"} {
 		db, root := newStore(t)

@@ -104,7 +104,7 @@ type twinJob struct {
 	repID, base             string
 	errors, lost            int
 	event                   string // the newest of its history, if that is known
-	place                   place  // in the queue, under fifo
+	place                   place
 	twinRun
 	twinList
 }
@@ -141,10 +141,10 @@ func (j *twinJob) view() State {
 	return j.state
 }
 
-// place is where jobs are queued under fifo.
+// place is what fifo queues a job by.
 type place struct {
-	epoch int64
-	key   instant.Time // when it was queued again, 0 before that
+	epoch int64        // of the policy when the job was queued last
+	key   instant.Time // when it was queued after a run, 0 before its first
 }
 
 // twin is what the store should say, as plain values.
@@ -167,7 +167,7 @@ func (m *twin) ids() []string { return slices.Sorted(maps.Keys(m.jobs)) }
 
 func (m *twin) isDropped(j *twinJob) bool { return m.dropped[instanceOf(j.id)] }
 
-// held is whether a hold stops a job.
+// held reports whether a hold stops a job.
 func (m *twin) held(j *twinJob) bool {
 	for _, h := range m.holds {
 		if h.Database != "" && h.Database == j.database || h.Server != "" && h.Server == fmt.Sprint("h", j.asks.n) {
@@ -191,7 +191,7 @@ func (m *twin) giveUp(j *twinJob) {
 	}
 }
 
-// heir is the first job that waits for a replication, of those that are not passed over.
+// heir is the first of the jobs that wait for a replication, but for those in without.
 func (m *twin) heir(repID string, without ...string) *twinJob {
 	for _, id := range m.ids() {
 		if m.jobs[id].lot == lotBehind+repID && !slices.Contains(without, id) {

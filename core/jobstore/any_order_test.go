@@ -40,7 +40,7 @@ type anyOrder struct {
 	*bench
 	*twin
 	rt      *rapid.T
-	works   []Work // of all accepts, also those that are over
+	works   []Work // that workers have taken, also of runs that have ended
 	workers []string
 	given   []*given
 	made    int // of things with names of their own
@@ -130,7 +130,7 @@ func (o *anyOrder) kinds() map[string]func() {
 }
 
 // do carries out a transaction. Its commit may come after another event, and it may be repeated once it has committed.
-// late says that another event has come between.
+// late reports whether another event came between its reads and its commit.
 func do[T any](o *anyOrder, again bool, f func(kv.Tx) (T, error)) (result T, late bool, err error) {
 	if !o.nested && o.one(4) {
 		result, late = doLate(o, f)
@@ -302,7 +302,7 @@ func bodyIs(body []byte, l *twinLeaf) bool {
 		OwnerOf(body) == l.user
 }
 
-// compareRight compares who has a replication.
+// compareRight compares which job has the right to run as a replication.
 func (o *anyOrder) compareRight(tx kv.Tx, repID, id string) {
 	owner, wrong := o.s.JobOf(tx, repID)
 	found, _, err := o.s.Find(tx, repID)

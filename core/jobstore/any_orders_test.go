@@ -44,26 +44,36 @@ func (o *anyOrder) order(name, id string, f func(Operator, string, string) (bool
 	return o.jobs[id], a.changed, a.obstacle
 }
 
-// answers wants an order to be answered so. want is a part of what is in the way.
+// answers fails the test unless the answer to an order is that it changed something, as does says, and names an
+// obstacle with the text want, or none if that is empty.
 func (o *anyOrder) answers(changed bool, obstacle string, does bool, want string) {
 	if changed != does || (obstacle == "") != (want == "") || !strings.Contains(obstacle, want) {
 		o.failf("the order is answered by %v, %q, and should be by %v, %q", changed, obstacle, does, want)
 	}
 }
 
-func (o *anyOrder) pause() {
-	j, changed, obstacle := o.order("pause", o.someJob(), Operator.Pause)
+// runsNoMore reports whether an order comes too late, since the job is gone or over.
+func (o *anyOrder) runsNoMore(j *twinJob, changed bool, obstacle string) bool {
 	switch {
 	case j == nil:
 		o.answers(changed, obstacle, false, "")
 	case j.over():
 		o.answers(changed, obstacle, false, "the job is over")
 	default:
-		o.answers(changed, obstacle, !j.pause, "")
-		if !j.pause {
-			j.pause, j.event = true, "paused"
-			o.obey(j)
-		}
+		return false
+	}
+	return true
+}
+
+func (o *anyOrder) pause() {
+	j, changed, obstacle := o.order("pause", o.someJob(), Operator.Pause)
+	if o.runsNoMore(j, changed, obstacle) {
+		return
+	}
+	o.answers(changed, obstacle, !j.pause, "")
+	if !j.pause {
+		j.pause, j.event = true, "paused"
+		o.obey(j)
 	}
 }
 
@@ -71,10 +81,7 @@ func (o *anyOrder) resume() { o.resumed(o.order("resume", o.someJob(), Operator.
 
 func (o *anyOrder) resumed(j *twinJob, changed bool, obstacle string) {
 	switch {
-	case j == nil:
-		o.answers(changed, obstacle, false, "")
-	case j.over():
-		o.answers(changed, obstacle, false, "the job is over")
+	case o.runsNoMore(j, changed, obstacle):
 	case j.asks.paused:
 		o.answers(changed, obstacle, false, `says "paused": true`)
 	default:
@@ -89,17 +96,13 @@ func (o *anyOrder) resumed(j *twinJob, changed bool, obstacle string) {
 func (o *anyOrder) reset() {
 	now := o.now
 	j, changed, obstacle := o.order("reset", o.someJob(), Operator.Reset)
-	switch {
-	case j == nil:
-		o.answers(changed, obstacle, false, "")
-	case j.over():
-		o.answers(changed, obstacle, false, "the job is over")
-	default:
-		does := j.reset == 0 || j.state == Running
-		o.answers(changed, obstacle, does, "")
-		if does {
-			j.reset, j.stop, j.event = now, j.stop || j.state == Running, "reset"
-		}
+	if o.runsNoMore(j, changed, obstacle) {
+		return
+	}
+	does := j.reset == 0 || j.state == Running
+	o.answers(changed, obstacle, does, "")
+	if does {
+		j.reset, j.stop, j.event = now, j.stop || j.state == Running, "reset"
 	}
 }
 
@@ -107,12 +110,9 @@ func (o *anyOrder) retry() {
 	now := o.now
 	j, changed, obstacle := o.order("retry", o.someJob(), Operator.Retry)
 	switch {
-	case j == nil:
-		o.answers(changed, obstacle, false, "")
-	case j.state == Failed, j.state == Completed && len(j.listed) > 0:
+	case j != nil && (j.state == Failed || j.state == Completed && len(j.listed) > 0):
 		o.again(j, changed, obstacle, now)
-	case j.over():
-		o.answers(changed, obstacle, false, "the job is over")
+	case o.runsNoMore(j, changed, obstacle):
 	case o.obstacle(j) != "":
 		o.answers(changed, obstacle, false, o.obstacle(j))
 	default:

@@ -82,7 +82,7 @@ func (o *anyOrder) acceptSome(d jobs.Demand) {
 	o.works = append(o.works, taken.Work...)
 }
 
-// lots are those in which jobs stand, by the jobs.
+// lots are the lots in which jobs are parked, by the ids of the jobs.
 func (o *anyOrder) lots() map[string]string {
 	lots := map[string]string{}
 	rows := get(o.bench, func(tx kv.Tx) ([]kv.KeyValue, error) {
@@ -98,7 +98,7 @@ func (o *anyOrder) lots() map[string]string {
 	return lots
 }
 
-// take is that a worker has taken a job.
+// take notes that a worker has taken a job.
 func (o *anyOrder) take(w Work, now instant.Time) {
 	j := o.jobs[w.JobID]
 	o.say("%s: %s takes %q, claimed %v", now, w.Lock.Worker, w.JobID, w.Claimed)
