@@ -21,8 +21,10 @@ build-fdb: ## build bin/couchrelay with FoundationDB support; needs FoundationDB
 	$(GO) build -tags fdb -o bin/ ./cmd/...
 
 test: export GOFLAGS := $(GOFLAGS) -vet=off # lint has vetted everything, with each set of tags
-test: lint test-go sim ## all tests: lint, packages, simulations, servers that nobody here wrote, installation
-	$(MAKE) -j3 -Otarget test-fdb integration test-dist # together, since they mostly wait
+test: ## all tests: lint, packages, simulations, servers that nobody here wrote, installation
+	$(MAKE) -j2 -Otarget lint integration # what waits beside what computes
+	$(MAKE) test-go sim
+	$(MAKE) -j2 -Otarget test-fdb test-dist
 
 # What computes much has memory to spare: the garbage collector took a quarter of its time.
 SPARE := GOGC=400 GOMEMLIMIT=3GiB
@@ -77,7 +79,7 @@ $(FDBC_LIB)/libfdb_c.a:
 	mkdir -p $(FDBC_LIB) && ar rc $@
 
 integration: $(PEER)/node_modules/.package-lock.json
-	$(GO) test -count=1 ./$(PEER)/ $(RECORD)
+	$(GO) test -count=1 -parallel 4 ./$(PEER)/ $(RECORD) # they mostly wait
 
 record-couchdb: ## record the answers of the CouchDB of COUCHDB_URL, which couchrelay's are compared with
 	@test -n "$$COUCHDB_URL" || { echo "COUCHDB_URL must be http://ADMIN:PASSWORD@HOST:5984 of a CouchDB"; exit 1; }
@@ -134,9 +136,9 @@ traces: ## draw what a run's window does at its start, a jump of latency, 429, a
 SIMTIME ?= 60s
 sim: ## simulations: the simulator's tests, all scenarios, new worlds for SIMTIME (60s), each of them twice
 	$(SPARE) $(GO) test -timeout 20m ./sim/... ./scenarios/... ./cmd/couchsim/...
-	$(GO) run ./cmd/couchsim run --seed 100 --seeds 1000 --duration $(SIMTIME) --twice # the first hundred are in scenarios
+	$(GO) run ./cmd/couchsim run --seed 50 --seeds 1000 --duration $(SIMTIME) --twice # the first fifty are in scenarios
 
-played: ## record how the first hundred seeds are played, after a change that was meant to alter it
+played: ## record how the first fifty seeds are played, after a change that was meant to alter it
 	$(GO) test ./scenarios -run TestPlayed -update
 
 OLD ?= HEAD~1

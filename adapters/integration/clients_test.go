@@ -109,6 +109,7 @@ func TestPouchDB(t *testing.T) {
 // TestKivik: the client kivik works as with CouchDB, with each of its ways to log in. Its tests are in a module of
 // their own.
 func TestKivik(t *testing.T) {
+	alongside(t)
 	eachServer(t, func(t *testing.T, s site) {
 		s.execute(t, regexp.MustCompile(`(?m)^\s*--- (PASS|FAIL): TestClients/\w+ `), "kivik",
 			[]string{"GOFLAGS=-mod=readonly"}, "go", "test", "-count=1", "-timeout", "5m", "-v", ".")
@@ -118,6 +119,7 @@ func TestKivik(t *testing.T) {
 // TestPrometheus: Prometheus itself takes the alert rules and the dashboard's expressions, and finds that each alert
 // fires when it should. These tests are in a module of their own.
 func TestPrometheus(t *testing.T) {
+	alongside(t)
 	site{}.execute(t, regexp.MustCompile(`(?m)^\s*--- (PASS|FAIL): TestAlerts/\w+ `), "prometheus",
 		[]string{"GOFLAGS=-mod=readonly"}, "go", "test", "-count=1", "-timeout", "10m", "-v", ".")
 }
@@ -155,6 +157,7 @@ func TestFauxton(t *testing.T) {
 
 // TestDashboard: the service's page for people works in a browser, with good and bad users, nodes and names.
 func TestDashboard(t *testing.T) {
+	alongside(t)
 	needNode(t)
 	if browser == "" {
 		t.Skip(noBrowser)

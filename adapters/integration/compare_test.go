@@ -46,6 +46,7 @@ type recorded struct {
 //
 // records anew.
 func TestAsCouchDB(t *testing.T) {
+	alongside(t)
 	path := filepath.Join(compareDir, "couchdb.json")
 	var theirs recorded
 	raw, err := os.ReadFile(path)

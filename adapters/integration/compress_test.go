@@ -10,6 +10,7 @@ import (
 
 // TestCompressed writes documents to all kinds of servers in compressed requests, with attachments inside and without.
 func TestCompressed(t *testing.T) {
+	alongside(t)
 	all := servers(t)
 	source := database(t, all["couchrelay"])
 	var docs []object

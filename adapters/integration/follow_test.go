@@ -68,6 +68,7 @@ func (f *followed) lists(id string) bool {
 // TestFollowed: replication documents of another server run in the revisions that win there, whatever conflicts with
 // them and in whichever order the server names their leaves, and have their states there.
 func TestFollowed(t *testing.T) {
+	alongside(t)
 	for name, server := range map[string]string{"PouchDB": pouch[0], "CouchDB": couch} {
 		t.Run(name, func(t *testing.T) {
 			if server == "" {

@@ -12,6 +12,7 @@ import (
 // TestSmallAttachments: documents with small attachments travel in bulk between all pairs of servers, when they
 // are new and when they change.
 func TestSmallAttachments(t *testing.T) {
+	alongside(t)
 	all := servers(t)
 	for from := range all {
 		for to := range all {

@@ -101,6 +101,7 @@ func servers(t *testing.T) map[string]string {
 // TestEverythingArrives replicates one of each kind of document between all pairs of servers, then a few
 // edits of them, and compares.
 func TestEverythingArrives(t *testing.T) {
+	alongside(t)
 	all := servers(t)
 	pairs := [][2]string{{"couchrelay", "couchrelay"}}
 	if pouch[0] != "" {

@@ -123,12 +123,25 @@ func (p *process) kill() {
 	_ = p.cmd.Wait()
 }
 
+// freePort is one that nothing listens on, and no other test was given.
 func freePort() string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(err)
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
+	if _, given := givenPorts.LoadOrStore(port, true); given {
+		return freePort()
+	}
 	return port
+}
+
+var givenPorts sync.Map
+
+// alongside lets a test run beside others, except where all share one CouchDB: some tests change its configuration.
+func alongside(t *testing.T) {
+	if couch == "" {
+		t.Parallel()
+	}
 }
 
 func startPouch(path, dir string) *process {

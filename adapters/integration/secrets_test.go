@@ -24,8 +24,10 @@ const planted = "hunter2"
 // store while it is written, after a kill, after an orderly end and after a start, in the local configuration, the log,
 // the audit lines and the recording. Without encryption the same search finds them.
 func TestFilesTellNoSecret(t *testing.T) {
+	alongside(t)
 	for _, encrypt := range []bool{true, false} {
 		t.Run(fmt.Sprint("encrypt=", encrypt), func(t *testing.T) {
+			alongside(t)
 			s := newSecretive(t, encrypt)
 			s.plantUsers()
 			s.plantJobs()

@@ -12,6 +12,7 @@ import (
 // TestKilledThreeTimes: a replication completes although the service is killed three times, and no change
 // that a checkpoint covers is read twice.
 func TestKilledThreeTimes(t *testing.T) {
+	alongside(t)
 	needPouch(t)
 	const total = 10_000
 	source, target := database(t, pouch[0]), database(t, pouch[1])

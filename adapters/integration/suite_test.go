@@ -45,6 +45,7 @@ var elixirSuite = []struct {
 // TestElixirSuite: CouchDB's suite passes through the front, before pouchdb-server and before a CouchDB; and it passes
 // with that CouchDB alone, or it would not be CouchDB's.
 func TestElixirSuite(t *testing.T) {
+	alongside(t)
 	t.Run("front of pouchdb-server", func(t *testing.T) {
 		needPouch(t)
 		dir := t.TempDir()
