@@ -25,7 +25,7 @@ func (c *copying) readArray(a *answer) error {
 			return err
 		}
 		// The attachments that a refusal leaves unread come in other answers, so this one goes on.
-		if err = c.arrayElement(raw.Clone()); err == errRefused {
+		if err = c.arrayElement(raw); err == errRefused {
 			err = nil
 		}
 		return err

@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"path"
 	"strings"
 	"sync"
 	"syscall"
@@ -83,7 +85,12 @@ func testReplication() spec.Replication {
 
 func (r *rig) do(op peer.Op) peer.Reply {
 	r.t.Helper()
-	return r.check(r.pair.Do(context.Background(), 1, op))
+	before := fmt.Sprintf("%#v", op)
+	reply := r.pair.Do(context.Background(), 1, op)
+	if after := fmt.Sprintf("%#v", op); after != before { // the run that asked still has it
+		r.t.Errorf("%s was changed to %s", before, after)
+	}
+	return r.check(reply)
 }
 
 // check fails the test if a reply holds a secret, or texts longer than the bounds.
@@ -131,6 +138,11 @@ func (n *memNet) serve(address string, handler http.HandlerFunc) {
 	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n.handlers.Add(1)
 		defer n.handlers.Done()
+		isJSON := r.Header.Get("Content-Type") == jsonBody.Value
+		if r.Method == "POST" && !isJSON && path.Base(r.URL.Path) != "_session" {
+			says(415, `{"error":"bad_content_type"}`)(w, r) // as CouchDB does
+			return
+		}
 		handler(w, r)
 	})}
 	n.listeners[address], n.servers = l, append(n.servers, s)
