@@ -41,6 +41,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -282,7 +283,26 @@ func secure(dir string, o Options) error {
 	case err == nil:
 		return ErrUnfinished
 	case errors.Is(err, fs.ErrNotExist):
-		return nil
+		return beginAgain(dir, o.FS)
+	}
+	return err
+}
+
+// beginAgain removes what a crash left of a store's first opening, if that is Pebble's marker without the manifest that
+// it names: neither name was durable yet, so nothing has been stored, and Pebble would not open it.
+func beginAgain(dir string, files vfs.FS) error {
+	names, err := files.List(dir)
+	if err != nil {
+		return err
+	}
+	isMarker := func(name string) bool { return strings.HasPrefix(name, "marker.") }
+	for _, name := range names {
+		if name != "LOCK" && !beside[name] && !isMarker(name) {
+			return nil
+		}
+	}
+	for _, name := range slices.DeleteFunc(names, func(name string) bool { return !isMarker(name) }) {
+		err = errors.Join(err, files.Remove(files.PathJoin(dir, name)))
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -35,6 +36,7 @@ func TestFailures(t *testing.T) {
 		"table sync":      failing("sync", ".sst", errDisk),
 		"manifest write":  failing("write", "MANIFEST", errDisk),
 		"manifest sync":   failing("sync", "MANIFEST", errDisk),
+		"directory sync":  failing("sync", "store", errDisk),
 		"everything":      func(string, string) error { return errDisk },
 		"after some time": failingLater(20, errDisk),
 	} {
@@ -104,6 +106,8 @@ func TestOpenThatFails(t *testing.T) {
 		"table write":   failing("write", ".sst", errDisk),
 		"table sync":    failing("sync", ".sst", errDisk),
 		"manifest sync": failing("sync", "MANIFEST", errDisk),
+		"lock's name":   failingOnce("sync", "store", errDisk),
+		"any name":      failing("sync", "store", errDisk),
 		"everything":    func(string, string) error { return errDisk },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -271,6 +275,31 @@ func TestDamagedLog(t *testing.T) {
 	_, err := Open(copied, Options{})
 	if !errors.Is(err, ErrDamaged) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestLostManifest: a store without its manifest is not one that a crash left half made, so it is not made anew.
+func TestLostManifest(t *testing.T) {
+	mem := vfs.NewMem()
+	db := mustOpen(t, "store", Options{FS: mem})
+	if err := set(db, "k", "v"); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, db)
+	before, _ := mem.List("store")
+	before = slices.DeleteFunc(before, func(name string) bool {
+		return strings.HasPrefix(name, "MANIFEST") && mem.Remove("store/"+name) == nil
+	})
+	for range 2 {
+		if _, err := Open("store", Options{FS: mem}); err == nil || !strings.Contains(err.Error(), "MANIFEST") {
+			t.Fatalf("the error is %v", err)
+		}
+	}
+	after, _ := mem.List("store")
+	slices.Sort(before)
+	slices.Sort(after)
+	if !slices.Equal(after, before) {
+		t.Errorf("the directory has %q, and had %q", after, before)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,6 +101,11 @@ func (fs *faultyFS) ReuseForWrite(oldname, newname string, c vfs.DiskWriteCatego
 	return faultyFile{f, fs, newname}, err
 }
 
+func (fs *faultyFS) OpenDir(name string) (vfs.File, error) {
+	d, err := fs.FS.OpenDir(name)
+	return faultyFile{d, fs, name}, err
+}
+
 type faultyFile struct {
 	vfs.File
 	fs   *faultyFS
@@ -131,6 +137,17 @@ func (f faultyFile) SyncData() error {
 func failing(op, suffix string, err error) func(op, name string) error {
 	return func(o, name string) error {
 		if o == op && (strings.HasSuffix(name, suffix) || strings.Contains(name, "/"+suffix)) {
+			return err
+		}
+		return nil
+	}
+}
+
+// failingOnce makes the first of them fail.
+func failingOnce(op, suffix string, err error) func(op, name string) error {
+	fails, failed := failing(op, suffix, err), atomic.Bool{}
+	return func(op, name string) error {
+		if err := fails(op, name); err != nil && failed.CompareAndSwap(false, true) {
 			return err
 		}
 		return nil
