@@ -32,3 +32,23 @@ func TestWatchEndsWithItsWait(t *testing.T) {
 		t.Errorf("%d watches left", n)
 	}
 }
+
+// TestWatchEndsBeforeItsTransaction: a watch that is cancelled before its transaction commits does not begin.
+func TestWatchEndsBeforeItsTransaction(t *testing.T) {
+	db := mustOpen(t, "store", Options{FS: vfs.NewMem()})
+	defer mustClose(t, db)
+	tx := db.Begin(bg, kv.Options{})
+	w := tx.Watch([]byte("k"))
+	w.Cancel()
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "the next commit", func() {
+		if err := set(db, "k", "v"); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := w.Wait(bg); kv.CodeOf(err) != kv.OperationCancelled || db.watches.Len() != 0 {
+		t.Errorf("%v, %d watches left", err, db.watches.Len())
+	}
+}

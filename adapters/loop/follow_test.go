@@ -2,7 +2,9 @@ package loop
 
 import (
 	"context"
+	"io"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,9 +74,8 @@ func TestFollower(t *testing.T) {
 	}
 }
 
-// TestFollowerWithoutStore: a run whose store is down is not told at once that its mirror may have changed, again and
-// again.
-func TestFollowerWithoutStore(t *testing.T) {
+// withoutStore is a follower whose store is closed.
+func withoutStore(t *testing.T, wall clock.Clock, log io.Writer) *Follower {
 	db, err := embedded.Open("store", embedded.Options{FS: vfs.NewMem()})
 	if err != nil {
 		t.Fatal(err)
@@ -82,10 +83,33 @@ func TestFollowerWithoutStore(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	wall := clock.NewMock()
 	f := NewFollower(FollowOptions{
 		DB: db, Store: follow.NewStore(nil, jobstore.New(nil, jobstore.Config{})), Clock: wall,
+		Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
+	f.ctx = t.Context()
+	return f
+}
+
+// TestFailedTransactionOfFollower: the worker is told why a transaction failed, and not only that it did.
+func TestFailedTransactionOfFollower(t *testing.T) {
+	var log strings.Builder
+	f := withoutStore(t, clock.New(), &log)
+	go f.ask(follow.Ask{ID: 7, Request: follow.Sweep{}})
+	told, is := (<-f.events).(follow.Answer)
+	if !is || told.ID != 7 || told.Outcome != follow.StoreDown || told.Text != embedded.ErrClosed.Error() {
+		t.Errorf("answered %+v", told)
+	}
+	if !strings.Contains(log.String(), "follow_store_error") {
+		t.Errorf("the log says %q", log.String())
+	}
+}
+
+// TestFollowerWithoutStore: a run whose store is down is not told at once that its mirror may have changed, again and
+// again.
+func TestFollowerWithoutStore(t *testing.T) {
+	wall := clock.NewMock()
+	f := withoutStore(t, wall, io.Discard)
 	go f.await(t.Context(), follow.Await{Run: 7})
 	select {
 	case ev := <-f.events:
