@@ -289,7 +289,8 @@ func TestFetchDocsBudget(t *testing.T) {
 			sent++
 		}
 	}
-	for budget, want := range map[int]int{0: 1, 1: 1, 15_000: 2, 95_000: 10} {
+	first := len(`{"_id":"d0","_rev":"1-a","x":""}`) + 10_000
+	for budget, want := range map[int]int{0: 1, 1: 1, first: 1, first + 1: 2, 15_000: 2, 95_000: 10} {
 		sent = 0
 		inRig(t, answer, nil, func(r *rig) {
 			var op peer.FetchDocs

@@ -92,6 +92,10 @@ func TestNamedBearer(t *testing.T) {
 				t.Errorf("sent %q, %v", seen, f)
 			}
 		}
+		text, seen = "", "nothing"
+		if f := r.do(peer.Open{Side: peer.Source}).Failure; f == nil || f.Kind != peer.NoSecret || seen != "nothing" {
+			t.Errorf("without the token: %v, sent %q", f, seen)
+		}
 	}, func(rep *spec.Replication) {
 		rep.Source.Credentials, rep.Source.Bearer = spec.Credentials{}, spec.Refer("api-token")
 	})

@@ -21,9 +21,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
+// TestReopen: a store has what was committed when it is opened again. Only its owner may look into its directory.
 func TestReopen(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "new")
 	db := mustOpen(t, dir, Options{})
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the directory has the mode %v, %v", info.Mode(), err)
+	}
 	do(t, db, func(tx kv.Tx) {
 		tx.Set([]byte("a"), []byte("1"))
 		tx.Set([]byte("b"), []byte("2"))
