@@ -26,7 +26,9 @@ func TestDelay(t *testing.T) {
 
 // TestDoubling goes near the maximum by the smallest steps there are.
 func TestDoubling(t *testing.T) {
-	for maximum, want := range map[time.Duration][3]time.Duration{3: {1, 2, 3}, 4: {1, 2, 4}, 5: {1, 2, 4}, 7: {1, 2, 4}} {
+	for maximum, want := range map[time.Duration][3]time.Duration{
+		3: {1, 2, 3}, 4: {1, 2, 4}, 5: {1, 2, 4}, 7: {1, 2, 4},
+	} {
 		p := Policy{Min: 1, Max: maximum}
 		if got := [3]time.Duration{p.Delay(1), p.Delay(2), p.Delay(3)}; got != want {
 			t.Errorf("up to %d: %d, want %d", maximum, got, want)

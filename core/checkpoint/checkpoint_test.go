@@ -106,8 +106,9 @@ func TestEncodeParse(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(back, log) {
 		t.Errorf("parsed %+v, %v", back, err)
 	}
-	flat := string(log.Encode(true))
-	if !strings.Contains(flat, `"start_time":"Thu, 07 Nov 2013 09:42:17 GMT","end_time":"Thu, 07 Nov 2013 09:42:18 GMT","docs_read":3,"docs_written":4,"doc_write_failures":5,"history"`) {
+	head := `"start_time":"Thu, 07 Nov 2013 09:42:17 GMT","end_time":"Thu, 07 Nov 2013 09:42:18 GMT",` +
+		`"docs_read":3,"docs_written":4,"doc_write_failures":5,"history"`
+	if flat := string(log.Encode(true)); !strings.Contains(flat, head) {
 		t.Errorf("flat form is %s", flat)
 	}
 }
@@ -188,7 +189,9 @@ func TestList(t *testing.T) {
 }
 
 func TestParseRefusesWhatIsNoLog(t *testing.T) {
-	for _, body := range []string{``, `[]`, `{"session_id":5}`, `{"history":{}}`, `{"history":[5]}`, `{"history":[{"session_id":[]}]}`} {
+	for _, body := range []string{
+		``, `[]`, `{"session_id":5}`, `{"history":{}}`, `{"history":[5]}`, `{"history":[{"session_id":[]}]}`,
+	} {
 		if _, err := Parse([]byte(body)); err == nil {
 			t.Errorf("%q was taken for a log", body)
 		}

@@ -134,7 +134,8 @@ func parseAttachment(name string, value []byte) (Attachment, error) {
 			a.EncodedLength = v.Length
 		}
 	default:
-		return Attachment{}, BadRequest("Attachment %s has encoding %s; gzip and identity are supported", name, v.Encoding)
+		return Attachment{}, BadRequest("Attachment %s has encoding %s; gzip and identity are supported",
+			name, v.Encoding)
 	}
 	return a, nil
 }
@@ -153,7 +154,8 @@ func (db *Database) attach(d, near *Document, far func() ([]*Document, error)) (
 				return nil, err
 			}
 			if found == nil {
-				return nil, &Error{Precondition, "missing_stub", "Invalid attachment stub in " + d.ID + " for " + a.Name}
+				return nil, &Error{Precondition, "missing_stub",
+					"Invalid attachment stub in " + d.ID + " for " + a.Name}
 			}
 			*a = *found
 		case Inline:
@@ -234,7 +236,8 @@ func byName(d *Document) map[string]*Attachment {
 // that do not have the digest which the writer gave.
 func (a *Attachment) settle(blob tuple.UUID, digest []byte, stored int64) error {
 	if a.Digest != nil && !bytes.Equal(a.Digest, digest) {
-		return &Error{Invalid, "content_md5_mismatch", "The bytes of attachment " + a.Name + " do not match its digest."}
+		return &Error{Invalid, "content_md5_mismatch",
+			"The bytes of attachment " + a.Name + " do not match its digest."}
 	}
 	a.Digest, a.Blob = digest, blob
 	if a.Encoding != "" {
@@ -288,7 +291,8 @@ func (db *Database) ReadAttachment(a *Attachment, offset int64, limit int) ([]by
 		return nil, nil
 	}
 	first, last := offset/pieceSize, (offset+want-1)/pieceSize
-	rows, err := db.tx.GetRange(kv.Range{Begin: db.pieceKey(a.Blob, first), End: db.pieceKey(a.Blob, last+1)}, kv.RangeOptions{})
+	pieces := kv.Range{Begin: db.pieceKey(a.Blob, first), End: db.pieceKey(a.Blob, last+1)}
+	rows, err := db.tx.GetRange(pieces, kv.RangeOptions{})
 	if err != nil {
 		return nil, err
 	}

@@ -83,12 +83,17 @@ func TestStubs(t *testing.T) {
 	w := newWorld(t)
 	first := w.put(t,
 		`{"_id":"a","_attachments":{"f":{"data":"b25l","content_type":"text/plain"},"g":{"data":"dHdv"}}}`)
-	want := `{"_id":"a","_rev":"` + first + `","_attachments":{"f":{"content_type":"text/plain","revpos":1,"digest":"md5-+XxdKZQb+xsv2rCHSQargg==",` +
-		`"length":3,"stub":true},"g":{"content_type":"application/octet-stream","revpos":1,"digest":"md5-uKn3Fdu2T9XFbneDxoIKYQ==","length":3,"stub":true}}}`
+	want := `{"_id":"a","_rev":"` + first + `","_attachments":{` +
+		`"f":{"content_type":"text/plain","revpos":1,"digest":"md5-+XxdKZQb+xsv2rCHSQargg==",` +
+		`"length":3,"stub":true},` +
+		`"g":{"content_type":"application/octet-stream","revpos":1,"digest":"md5-uKn3Fdu2T9XFbneDxoIKYQ==",` +
+		`"length":3,"stub":true}}}`
 	if got := w.get(t, "a", Want{}, Format{}); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	for _, stub := range []string{`{"h":{"stub":true}}`, `{"f":{"stub":true,"revpos":2}}`, `{"f":{"follows":true,"length":1}}`} {
+	for _, stub := range []string{
+		`{"h":{"stub":true}}`, `{"f":{"stub":true,"revpos":2}}`, `{"f":{"follows":true,"length":1}}`,
+	} {
 		if got := w.put(t, `{"_id":"a","_rev":"`+first+`","_attachments":`+stub+`}`); got != "missing_stub" &&
 			got != "bad_request" {
 			t.Errorf("%s: %s", stub, got)
@@ -103,7 +108,8 @@ func TestStubs(t *testing.T) {
 		t.Errorf("%s pieces", got)
 	}
 	// A conflict brings the same bytes as a stub of an ancestor that is no leaf any more.
-	conflict := `{"_id":"a","_revisions":{"start":2,"ids":["z","` + first[2:] + `"]},"_attachments":{"f":{"stub":true,"revpos":1,"digest":"md5-+XxdKZQb+xsv2rCHSQargg=="}}}`
+	conflict := `{"_id":"a","_revisions":{"start":2,"ids":["z","` + first[2:] + `"]},` +
+		`"_attachments":{"f":{"stub":true,"revpos":1,"digest":"md5-+XxdKZQb+xsv2rCHSQargg=="}}}`
 	if got := w.replicate(t, conflict); got != "2-z" {
 		t.Errorf("conflict: %s", got)
 	}
@@ -222,28 +228,31 @@ func TestSweepsInParts(t *testing.T) {
 // TestEncodings: what is stored encoded says so where asked for.
 func TestEncodings(t *testing.T) {
 	w := newWorld(t)
-	e := replicated(t,
-		`{"_id":"a","_rev":"4-x","_attachments":{"f":{"follows":true,"encoding":"gzip","length":100,"encoded_length":5,"revpos":2}}}`)
+	e := replicated(t, `{"_id":"a","_rev":"4-x","_attachments":{"f":{"follows":true,`+
+		`"encoding":"gzip","length":100,"encoded_length":5,"revpos":2}}}`)
 	e.Attachments[0].Content, e.Attachments[0].Upload = Uploaded, w.upload(t, 1, []byte("gzip!"), 2)
 	w.update(t, e)
-	a := `"content_type":"application/octet-stream","revpos":2,"digest":"md5-abUU9ERPjGFETBGcYl7p6A==","length":100,"stub":true`
+	a := `"content_type":"application/octet-stream","revpos":2,"digest":"md5-abUU9ERPjGFETBGcYl7p6A==",` +
+		`"length":100,"stub":true`
 	text := w.get(t, "a", Want{}, Format{})
 	if want := `{"_id":"a","_rev":"4-x","_attachments":{"f":{` + a + `}}}`; text != want {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}
-	if got, want := w.get(t, "a", Want{}, Format{Encodings: true}), a+`,"encoding":"gzip","encoded_length":5`; !strings.Contains(got, want) {
+	want := a + `,"encoding":"gzip","encoded_length":5`
+	if got := w.get(t, "a", Want{}, Format{Encodings: true}); !strings.Contains(got, want) {
 		t.Errorf("got %s, want %s in it", got, want)
 	}
 	e = replicated(t, `{"_id":"b","_rev":"1-x","_attachments":{"f":{"follows":true,"encoding":"gzip"}}}`)
 	e.Attachments[0].Content, e.Attachments[0].Data = Inline, []byte("gzip!")
 	w.update(t, e)
-	if got := w.get(t, "b", Want{}, Format{Encodings: true}); !strings.Contains(got, `"length":5,"stub":true,"encoding":"gzip","encoded_length":5`) {
+	lengths := `"length":5,"stub":true,"encoding":"gzip","encoded_length":5`
+	if got := w.get(t, "b", Want{}, Format{Encodings: true}); !strings.Contains(got, lengths) {
 		t.Errorf("without lengths: %s", got)
 	}
 	e = replicated(t, `{"_id":"c","_rev":"1-x","_attachments":{"f":{"follows":true,"encoding":"gzip","length":100}}}`)
 	e.Attachments[0].Content, e.Attachments[0].Data = Inline, []byte("gzip!")
 	w.update(t, e)
-	lengths := `"length":100,"stub":true,"encoding":"gzip","encoded_length":5`
+	lengths = `"length":100,"stub":true,"encoding":"gzip","encoded_length":5`
 	if got := w.get(t, "c", Want{}, Format{Encodings: true}); !strings.Contains(got, lengths) {
 		t.Errorf("without the length of what is stored: %s", got)
 	}
@@ -312,7 +321,8 @@ func TestReadAttachmentGone(t *testing.T) {
 	made := w.put(t, `{"_id":"a","_attachments":{"f":{"data":"b25l"}}}`)
 	a := &w.doc(t, "a").Attachments[0]
 	w.put(t, `{"_id":"a","_rev":"`+made+`"}`)
-	if _, err := in(w, func(db *Database) ([]byte, error) { return db.ReadAttachment(a, 0, 10) }); !errors.Is(err, ErrMissing) {
+	read := func(db *Database) ([]byte, error) { return db.ReadAttachment(a, 0, 10) }
+	if _, err := in(w, read); !errors.Is(err, ErrMissing) {
 		t.Errorf("error %v", err)
 	}
 }

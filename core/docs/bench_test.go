@@ -55,7 +55,9 @@ func BenchmarkUpdate(b *testing.B) {
 }
 
 func BenchmarkParse(b *testing.B) {
-	raw := []byte(`{"_id":"doc000001","_rev":"3-967a00dff5e02add41819138abb3284d","_revisions":{"start":3,"ids":["967a00dff5e02add41819138abb3284d","267a00dff5e02add41819138abb3284d","167a00dff5e02add41819138abb3284d"]},"type":"order","lines":[{"sku":"a","n":1},{"sku":"b","n":2}],"text":"` + fmt.Sprintf("%0900d", 1) + `"}`)
+	raw := []byte(`{"_id":"doc000001","_rev":"3-967a00dff5e02add41819138abb3284d","_revisions":{"start":3,"ids":[` +
+		`"967a00dff5e02add41819138abb3284d","267a00dff5e02add41819138abb3284d","167a00dff5e02add41819138abb3284d"]},` +
+		`"type":"order","lines":[{"sku":"a","n":1},{"sku":"b","n":2}],"text":"` + fmt.Sprintf("%0900d", 1) + `"}`)
 	b.SetBytes(int64(len(raw)))
 	b.ReportAllocs()
 	for b.Loop() {

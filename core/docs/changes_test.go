@@ -44,15 +44,17 @@ func TestChangesQueries(t *testing.T) {
 	if got := w.changes(t, Query{Since: rows[1].Seq, Until: rows[2].Seq}); got != "b 1-b" {
 		t.Errorf("between: %s", got)
 	}
-	if page := must(t, w, func(db *Database) (Page, error) { return db.Changes(Query{Since: rows[1].Seq}) }); len(page.Rows) != 0 || !page.More || page.Last != rows[1].Seq {
+	read := func(q Query) Page {
+		return must(t, w, func(db *Database) (Page, error) { return db.Changes(q) })
+	}
+	if page := read(Query{Since: rows[1].Seq}); len(page.Rows) != 0 || !page.More || page.Last != rows[1].Seq {
 		t.Errorf("limit 0: %+v", page)
 	}
-	if page := must(t, w, func(db *Database) (Page, error) {
-		return db.Changes(Query{Since: rows[3].Seq, Until: rows[1].Seq, Limit: 5})
-	}); len(page.Rows) != 0 || page.More || page.Last != rows[3].Seq {
+	if page := read(Query{Since: rows[3].Seq, Until: rows[1].Seq, Limit: 5}); len(page.Rows) != 0 || page.More ||
+		page.Last != rows[3].Seq {
 		t.Errorf("nothing between: %+v", page)
 	}
-	if page := must(t, w, func(db *Database) (Page, error) { return db.Changes(Query{Limit: 100, ID: IDs(nil)}) }); page.Last != rows[3].Seq || page.More {
+	if page := read(Query{Limit: 100, ID: IDs(nil)}); page.Last != rows[3].Seq || page.More {
 		t.Errorf("nothing selected: %+v", page)
 	}
 }
@@ -71,7 +73,10 @@ func TestChangesPages(t *testing.T) {
 	}
 	w.update(t, edits...)
 	all := func(d *Document) bool { return true }
-	for name, q := range map[string]Query{"rows": {}, "documents": {Docs: true}, "matching": {Match: all}, "descending": {Descending: true}, "pages": {Limit: 2500}} {
+	for name, q := range map[string]Query{
+		"rows": {}, "documents": {Docs: true}, "matching": {Match: all}, "descending": {Descending: true},
+		"pages": {Limit: 2500},
+	} {
 		rows := w.feed(t, q)
 		for i, c := range rows {
 			at := i
@@ -87,7 +92,9 @@ func TestChangesPages(t *testing.T) {
 		}
 	}
 	rows := w.feed(t, Query{})
-	for at, exact := range map[int]bool{0: true, 900: true, 999: true, 1250: false, 1499: true, 1500: true, 2499: true} {
+	for at, exact := range map[int]bool{
+		0: true, 900: true, 999: true, 1250: false, 1499: true, 1500: true, 2499: true,
+	} {
 		pending := must(t, w, func(db *Database) (int64, error) { return db.Pending(rows[at].Seq) })
 		want := int64(len(rows) - at - 1)
 		if exact && pending != want || pending <= 0 && want > 0 || pending <= 1000 && !exact || pending >= 1500 &&
@@ -180,8 +187,10 @@ func TestConflictsInFeed(t *testing.T) {
 }
 
 func TestParseSeq(t *testing.T) {
-	for _, s := range []string{"x", "1", "-", "1-", "1-00", "1-0000000000000000x", "1-000000000000000", "-1-0000000000000000", "1.5-0000000000000000",
-		"99999999999999999999-0000000000000000", "now", "{}", `"0"`, "1-0000000000000000-"} {
+	for _, s := range []string{
+		"x", "1", "-", "1-", "1-00", "1-0000000000000000x", "1-000000000000000", "-1-0000000000000000",
+		"1.5-0000000000000000", "99999999999999999999-0000000000000000", "now", "{}", `"0"`, "1-0000000000000000-",
+	} {
 		if seq, err := ParseSeq(s); err != error(ErrSeq) {
 			t.Errorf("%s: %v, %v", s, seq, err)
 		}

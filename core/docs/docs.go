@@ -144,8 +144,8 @@ func ValidName(name string) error {
 	}) < 0
 	switch {
 	case !valid && !system:
-		return &Error{Invalid, "illegal_database_name", "Name: '" + name + "'. Only lowercase characters (a-z), digits (0-9), " +
-			"and any of the characters _, $, (, ), +, -, and / are allowed. Must begin with a letter."}
+		return &Error{Invalid, "illegal_database_name", "Name: '" + name + "'. Only lowercase characters (a-z), " +
+			"digits (0-9), and any of the characters _, $, (, ), +, -, and / are allowed. Must begin with a letter."}
 	case len(name) > maxNameSize:
 		return &Error{Invalid, "database_name_too_long", "At least one path segment of `" + name + "` is too long."}
 	}
@@ -272,7 +272,8 @@ func (s *Store) Delete(tx kv.Tx, name string, instance tuple.UUID) error {
 
 // Names lists up to limit database names from start on, in bytewise order.
 func (s *Store) Names(tx kv.Tx, start string, limit int) ([]string, error) {
-	rows, err := tx.GetRange(kv.Range{Begin: s.names.Pack(start), End: s.names.Range().End}, kv.RangeOptions{Limit: limit})
+	from := kv.Range{Begin: s.names.Pack(start), End: s.names.Range().End}
+	rows, err := tx.GetRange(from, kv.RangeOptions{Limit: limit})
 	if err != nil {
 		return nil, err
 	}

@@ -13,19 +13,25 @@ import (
 
 func (w *world) drop(t failer, instance byte) {
 	t.Helper()
-	if err := kv.Do(t.(*testing.T).Context(), w, func(tx kv.Tx) error { return w.Delete(tx, w.name, tuple.UUID{instance}) }); err != nil {
+	drop := func(tx kv.Tx) error { return w.Delete(tx, w.name, tuple.UUID{instance}) }
+	if err := kv.Do(t.(*testing.T).Context(), w, drop); err != nil {
 		t.Fatalf("delete: %v", err)
 	}
 }
 
 func TestValidName(t *testing.T) {
-	for _, name := range []string{"a", "z", "a0_$()+-/", "a/b", "_replicator", "_users", "_global_changes", "x/_replicator", "x/y/_replicator", strings.Repeat("a", 238)} {
+	for _, name := range []string{
+		"a", "z", "a0_$()+-/", "a/b", "_replicator", "_users", "_global_changes", "x/_replicator",
+		"x/y/_replicator", strings.Repeat("a", 238),
+	} {
 		if err := ValidName(name); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, name := range []string{"", "A", "0a", "_a", "a.b", "a b", "é", "aé", "a\x00", "/_replicator", "X/_replicator", "_replicator/_replicator", "_replicator2",
-		"a?b", "a%2f", strings.Repeat("a", 239), "../a"} {
+	for _, name := range []string{
+		"", "A", "0a", "_a", "a.b", "a b", "é", "aé", "a\x00", "/_replicator", "X/_replicator",
+		"_replicator/_replicator", "_replicator2", "a?b", "a%2f", strings.Repeat("a", 239), "../a",
+	} {
 		if err := ValidName(name); err == nil {
 			t.Errorf("%s is no valid name", name)
 		}
@@ -214,7 +220,8 @@ func TestList(t *testing.T) {
 	for _, r := range rows {
 		got = append(got, fmt.Sprint(r.ID, " ", r.Rev, " ", r.Deleted, " ", r.Doc != nil))
 	}
-	if text := strings.Join(got, ", "); text != "c 1-c false true, b 2-gone true false, nope 0- false false, c 1-c false true,  0- false false" {
+	want := "c 1-c false true, b 2-gone true false, nope 0- false false, c 1-c false true,  0- false false"
+	if text := strings.Join(got, ", "); text != want {
 		t.Errorf("by id: %s", text)
 	}
 }

@@ -15,7 +15,8 @@ import (
 // names pass, as they do in CouchDB. The error is ErrJSON.
 func compact(raw []byte) ([]byte, error) {
 	value := jsontext.Value(bytes.Clone(raw))
-	err := value.Compact(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(false), jsontext.PreserveRawStrings(true))
+	err := value.Compact(
+		jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(false), jsontext.PreserveRawStrings(true))
 	if err != nil || len(value) == 0 {
 		return nil, ErrJSON
 	}

@@ -68,7 +68,8 @@ func (db *Database) addMeta(d *Document, r *record, want Want) error {
 		}
 		d.Meta.RevsInfo = append(d.Meta.RevsInfo, RevInfo{d.Rev, status})
 		for i, id := range d.Ancestors {
-			d.Meta.RevsInfo = append(d.Meta.RevsInfo, RevInfo{revtree.Rev{Gen: d.Rev.Gen - int64(i) - 1, ID: id}, "missing"})
+			rev := revtree.Rev{Gen: d.Rev.Gen - int64(i) - 1, ID: id}
+			d.Meta.RevsInfo = append(d.Meta.RevsInfo, RevInfo{rev, "missing"})
 		}
 	}
 	if want.LocalSeq {

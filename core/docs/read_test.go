@@ -31,9 +31,11 @@ func TestReadMeta(t *testing.T) {
 		{Want{Conflicts: true}, Format{}, `{"_id":"a","_rev":"3-c","n":3,"_conflicts":["2-x"]}`},
 		{Want{DeletedConflicts: true}, Format{}, `{"_id":"a","_rev":"3-c","n":3,"_deleted_conflicts":["3-y"]}`},
 		{Want{RevsInfo: true}, Format{},
-			`{"_id":"a","_rev":"3-c","n":3,"_revs_info":[{"rev":"3-c","status":"available"},{"rev":"2-b","status":"missing"},{"rev":"1-a","status":"missing"}]}`},
+			`{"_id":"a","_rev":"3-c","n":3,"_revs_info":[{"rev":"3-c","status":"available"},` +
+				`{"rev":"2-b","status":"missing"},{"rev":"1-a","status":"missing"}]}`},
 		{Want{Rev: rev("3-y"), RevsInfo: true}, Format{},
-			`{"_id":"a","_rev":"3-y","_deleted":true,"_revs_info":[{"rev":"3-y","status":"deleted"},{"rev":"2-b","status":"missing"},{"rev":"1-a","status":"missing"}]}`},
+			`{"_id":"a","_rev":"3-y","_deleted":true,"_revs_info":[{"rev":"3-y","status":"deleted"},` +
+				`{"rev":"2-b","status":"missing"},{"rev":"1-a","status":"missing"}]}`},
 		{Want{Rev: rev("2-b")}, Format{}, `missing`},
 		{Want{Rev: rev("2-nope")}, Format{}, `missing`},
 		{Want{LocalSeq: true}, Format{},
@@ -47,7 +49,8 @@ func TestReadMeta(t *testing.T) {
 	if got := w.get(t, "a", Want{Conflicts: true}, Format{}); !strings.Contains(got, `"_conflicts":["2-x","2-w"]`) {
 		t.Errorf("with two conflicts: %s", got)
 	}
-	for _, id := range []string{"nope", "", strings.Repeat("x", 9000), "_local/nope", "_local/" + strings.Repeat("x", 9000)} {
+	long := strings.Repeat("x", 9000)
+	for _, id := range []string{"nope", "", long, "_local/nope", "_local/" + long} {
 		if got := w.get(t, id, Want{}, Format{}); got != "missing" {
 			t.Errorf("%.20s: %s", id, got)
 		}
@@ -77,8 +80,9 @@ func TestOpenRevs(t *testing.T) {
 				wanted.Revs = nil
 			}
 		}
+		opened := must(t, w, func(db *Database) ([][]Opened, error) { return db.OpenRevs([]Wanted{wanted}, latest) })
 		var got []string
-		for _, o := range must(t, w, func(db *Database) ([][]Opened, error) { return db.OpenRevs([]Wanted{wanted}, latest) })[0] {
+		for _, o := range opened[0] {
 			if o.Doc == nil {
 				got = append(got, "missing:"+o.Missing.String())
 			} else {

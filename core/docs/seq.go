@@ -51,8 +51,11 @@ func (s Seq) version() uint64 { return binary.BigEndian.Uint64(s.Stamp.Transacti
 
 // Compare orders sequences.
 func (s Seq) Compare(o Seq) int {
-	return cmp.Or(bytes.Compare(s.Stamp.Transaction[:], o.Stamp.Transaction[:]), cmp.Compare(s.Stamp.User, o.Stamp.User),
-		cmp.Compare(s.Tie, o.Tie))
+	return cmp.Or(
+		bytes.Compare(s.Stamp.Transaction[:], o.Stamp.Transaction[:]),
+		cmp.Compare(s.Stamp.User, o.Stamp.User),
+		cmp.Compare(s.Tie, o.Tie),
+	)
 }
 
 // seqSize is the length of a sequence in the store.

@@ -201,7 +201,8 @@ func (m *machine) Check(t *rapid.T) {
 	}
 	kinds := m.keys(t, keyRecord, keyAlive, keyDeleted, keyChanges)
 	info := m.info(t)
-	if want := fmt.Sprint([]int64{info.Docs + info.Deleted, info.Docs, info.Deleted, info.Docs + info.Deleted}); kinds != want {
+	all := info.Docs + info.Deleted
+	if want := fmt.Sprint([]int64{all, info.Docs, info.Deleted, all}); kinds != want {
 		t.Fatalf("keys %s, want %s", kinds, want)
 	}
 }
@@ -372,7 +373,10 @@ func TestReplicationConverges(t *testing.T) {
 		show := func(m *machine) string {
 			var docs []string
 			for _, id := range twinIDs {
-				for _, o := range must(t, m.world, func(db *Database) ([][]Opened, error) { return db.OpenRevs([]Wanted{{ID: id}}, false) })[0] {
+				leaves := must(t, m.world, func(db *Database) ([][]Opened, error) {
+					return db.OpenRevs([]Wanted{{ID: id}}, false)
+				})
+				for _, o := range leaves[0] {
 					docs = append(docs, string(o.Doc.AppendJSON(nil, Format{Revisions: true})))
 				}
 			}

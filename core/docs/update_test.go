@@ -39,7 +39,8 @@ func TestEdit(t *testing.T) {
 	if got := w.get(t, "a", Want{}, Format{}); got != "deleted" {
 		t.Errorf("deleted document: %s", got)
 	}
-	if got, want := w.get(t, "a", Want{Rev: rev(gone)}, Format{}), `{"_id":"a","_rev":"`+gone+`","why":"x","_deleted":true}`; got != want {
+	want := `{"_id":"a","_rev":"` + gone + `","why":"x","_deleted":true}`
+	if got := w.get(t, "a", Want{Rev: rev(gone)}, Format{}); got != want {
 		t.Errorf("tombstone %s, want %s", got, want)
 	}
 	for _, doc := range []string{`{"_id":"a","_rev":"` + second + `"}`, `{"_id":"a","_deleted":true}`} {
@@ -416,7 +417,8 @@ func TestConflictFootprint(t *testing.T) {
 	if err := race(write(`{"_id":"b","_rev":"1-a"}`), write(`{"_id":"c","_rev":"1-a"}`)); err != nil {
 		t.Errorf("different documents: %v", err)
 	}
-	if err := race(write(`{"_id":"a","_rev":"1-a"}`), write(`{"_id":"a","_rev":"1-b"}`)); kv.CodeOf(err) != kv.NotCommitted {
+	one, other := write(`{"_id":"a","_rev":"1-a"}`), write(`{"_id":"a","_rev":"1-b"}`)
+	if err := race(one, other); kv.CodeOf(err) != kv.NotCommitted {
 		t.Errorf("the same document: %v", err)
 	}
 	if err := race(drop, write(`{"_id":"d","_rev":"1-a"}`)); kv.CodeOf(err) != kv.NotCommitted {

@@ -43,7 +43,7 @@ type Member struct {
 // shows none of it, since it may hold passwords.
 var ErrSyntax = errors.New("invalid UTF-8 JSON")
 
-// MaxDepth is how deep values may be nested. What is read here becomes a part of other values, and encoders have limits.
+// MaxDepth is how deep values may be nested. What is read here becomes part of other values, and encoders have limits.
 const MaxDepth = 1000
 
 var errDepth = fmt.Errorf("nested more than %d deep", MaxDepth)

@@ -62,7 +62,9 @@ func TestParseDepth(t *testing.T) {
 }
 
 func TestIsInteger(t *testing.T) {
-	for in, want := range map[string]bool{`1`: true, `-12`: true, `1.0`: false, `1e2`: false, `1E2`: false, `"1"`: false, `null`: false} {
+	for in, want := range map[string]bool{
+		`1`: true, `-12`: true, `1.0`: false, `1e2`: false, `1E2`: false, `"1"`: false, `null`: false,
+	} {
 		if v, err := Parse([]byte(in)); err != nil || v.IsInteger() != want {
 			t.Errorf("%s: %v %v", in, v.IsInteger(), err)
 		}

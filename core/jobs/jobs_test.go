@@ -155,10 +155,12 @@ func TestMonitorExpiresOnlyTheSilent(t *testing.T) {
 	if _, err := kv.Run(context.Background(), db, accept(q, "w", 2, 1)); !errors.Is(err, ErrLeaseLost) {
 		t.Errorf("accept of an expired worker: %v", err)
 	}
-	if _, err := kv.Run(context.Background(), db, func(tx kv.Tx) (int64, error) { return q.Heartbeat(tx, "w", nil) }); !errors.Is(err, ErrLeaseLost) {
+	heartbeat := func(tx kv.Tx) (int64, error) { return q.Heartbeat(tx, "w", nil) }
+	if _, err := kv.Run(context.Background(), db, heartbeat); !errors.Is(err, ErrLeaseLost) {
 		t.Errorf("heartbeat of an expired worker: %v", err)
 	}
-	if err := kv.Do(context.Background(), db, func(tx kv.Tx) error { return q.Register(tx, "w", nil) }); !errors.Is(err, ErrLeaseLost) {
+	register := func(tx kv.Tx) error { return q.Register(tx, "w", nil) }
+	if err := kv.Do(context.Background(), db, register); !errors.Is(err, ErrLeaseLost) {
 		t.Errorf("registration of an expired worker: %v", err)
 	}
 	if !expire(2) {

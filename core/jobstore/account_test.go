@@ -120,8 +120,9 @@ func TestNewJobPaysForItsAccount(t *testing.T) {
 		t.Errorf("the job of another account at %v", got)
 	}
 	b.put("s", simple, admin)
-	if got := get(b, func(tx kv.Tx) ([]schedule.Place, error) { return b.ready(tx, 5) }); got[1].Key != clock+schedule.Log2(120) {
-		t.Errorf("with 1000 shares and two jobs at %v", got)
+	ready := get(b, func(tx kv.Tx) ([]schedule.Place, error) { return b.ready(tx, 5) })
+	if ready[1].Key != clock+schedule.Log2(120) {
+		t.Errorf("with 1000 shares and two jobs at %v", ready)
 	}
 }
 
@@ -352,7 +353,10 @@ func TestTagsGoOnWithoutQueue(t *testing.T) {
 }
 
 func TestIsAccount(t *testing.T) {
-	for name, want := range map[string]bool{"_replicator": true, "a/_replicator": true, "user:": true, "user:a/_replicator": true, "alice": false, "": false} {
+	for name, want := range map[string]bool{
+		"_replicator": true, "a/_replicator": true, "user:": true, "user:a/_replicator": true,
+		"alice": false, "": false,
+	} {
 		if IsAccount(name) != want {
 			t.Error(name)
 		}

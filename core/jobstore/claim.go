@@ -30,7 +30,8 @@ func (d *Duplicate) Error() string {
 	if d.Other.Transient() {
 		return by + " already running as a transient replication, started via `_replicate` API endpoint"
 	}
-	return by + fmt.Sprintf(" already started, triggered by document `%s` from db `%s`", d.Other.DocID, d.Other.Database)
+	return by + fmt.Sprintf(" already started, triggered by document `%s` from db `%s`",
+		d.Other.DocID, d.Other.Database)
 }
 
 // Claim gives the job the right to run as a replication, for as long as the job is not over. When another

@@ -196,7 +196,10 @@ func TestDocumentBecomesJob(t *testing.T) {
 		rec.Node != "" {
 		t.Errorf("record %+v", rec)
 	}
-	for _, want := range []string{`"_replication_state":"completed"`, `"_replication_state_time":"2023-11-14T22:13:20Z"`, `"docs_written":4`, `"source":"http://u:p@h/a"`} {
+	for _, want := range []string{
+		`"_replication_state":"completed"`, `"_replication_state_time":"2023-11-14T22:13:20Z"`,
+		`"docs_written":4`, `"source":"http://u:p@h/a"`,
+	} {
 		if !strings.Contains(b.doc("r"), want) {
 			t.Errorf("document %s lacks %s", b.doc("r"), want)
 		}
@@ -265,10 +268,11 @@ func TestOwner(t *testing.T) {
 		t.Errorf("replication of document %q, owner %q", rep.DocID, rep.Owner)
 	}
 	b.put("r", simple, Writer{Name: "joe"})
-	if refusal := b.put("r", `{"source":"http://h/x","target":"http://h/b","owner":"joe"}`, Writer{Name: "eve"}); refusal == nil || refusal.Kind != docs.Denied {
+	changed := `{"source":"http://h/x","target":"http://h/b","owner":"joe"}`
+	if refusal := b.put("r", changed, Writer{Name: "eve"}); refusal == nil || refusal.Kind != docs.Denied {
 		t.Errorf("eve wrote joe's document: %v", refusal)
 	}
-	if refusal := b.put("r", `{"source":"http://h/x","target":"http://h/b","owner":"joe"}`, admin); refusal != nil {
+	if refusal := b.put("r", changed, admin); refusal != nil {
 		t.Error(refusal)
 	}
 	if !strings.Contains(b.doc("r"), `"owner":"joe"`) {
@@ -368,9 +372,9 @@ func TestDuplicates(t *testing.T) {
 	if err := b.claim(first, "rep"); err != nil {
 		t.Fatal(err)
 	}
-	err := b.claim(second, "rep")
-	if err == nil ||
-		err.Error() != "Replication `rep` specified by document `two` already started, triggered by document `one` from db `_replicator`" {
+	const refused = "Replication `rep` specified by document `two` already started, triggered by document `one` " +
+		"from db `_replicator`"
+	if err := b.claim(second, "rep"); err == nil || err.Error() != refused {
 		t.Fatalf("the second may run too: %v", err)
 	}
 	b.do(func(tx kv.Tx) error {
@@ -379,7 +383,7 @@ func TestDuplicates(t *testing.T) {
 	if b.claim(second, "rep") == nil {
 		t.Fatal("took the replication of a job that waits after a crash")
 	}
-	trouble := replication.Trouble{Error: "duplicate", Reason: err.Error()}
+	trouble := replication.Trouble{Error: "duplicate", Reason: refused}
 	b.do(func(tx kv.Tx) error { return b.s.Owned(tx, second.JobID, second.Lock, b.now).Fail(trouble, Turn{}) })
 	if !strings.Contains(b.doc("two"), "already started, triggered by document `one`") ||
 		!strings.Contains(b.doc("two"), `"_replication_state":"failed"`) {
@@ -418,8 +422,8 @@ func (b *bench) replicate(user string) string {
 	return id
 }
 
-// TestJobOfTheWinner writes two conflicting revisions of a document in one transaction. The job follows the winner, though
-// the other one was validated last.
+// TestJobOfTheWinner writes two conflicting revisions of a document in one transaction. The job follows the winner,
+// though the other one was validated last.
 func TestJobOfTheWinner(t *testing.T) {
 	b := newBench(t)
 	edit := func(rev, target string) docs.Edit {

@@ -156,7 +156,8 @@ func TestBulkOfSmallDocuments(t *testing.T) {
 		}
 		bulk(`,"continuous":true`, bulk("", nil))
 		b.do1(func(tx kv.Tx) error { return b.s.Audit(tx) })
-		if counts := get(b, func(tx kv.Tx) (jobs.Counts, error) { return b.s.Jobs.Counts(tx) }); counts.Ready != int64(c.n) {
+		counts := get(b, func(tx kv.Tx) (jobs.Counts, error) { return b.s.Jobs.Counts(tx) })
+		if counts.Ready != int64(c.n) {
 			t.Errorf("%s: %d of %d jobs", name, counts.Ready, c.n)
 		}
 	}
@@ -198,8 +199,9 @@ func TestRecordsAreBounded(t *testing.T) {
 		b.now = b.now.Add(1 << 50)
 		b.do1(func(tx kv.Tx) error { _, _, err := b.s.Jobs.Promote(tx, b.now, 1); return err })
 	}
-	b.put("done", fmt.Sprintf(`{"source":"http://h/a","target":"http://h/b","_replication_state":"failed","_replication_state_reason":%q,`+
-		`"_replication_stats":{"source_seq":%q}}`, long[:2_000_000], long[:2_000_000]), admin)
+	b.put("done", fmt.Sprintf(`{"source":"http://h/a","target":"http://h/b","_replication_state":"failed",`+
+		`"_replication_state_reason":%q,"_replication_stats":{"source_seq":%q}}`,
+		long[:2_000_000], long[:2_000_000]), admin)
 	for _, id := range []string{"r", "done"} {
 		rec := b.record(jobID(id))
 		if size := len(rec.encode()); size > 1_000_000 || !strings.HasPrefix(rec.Reason, "üüü") ||

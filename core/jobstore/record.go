@@ -151,10 +151,11 @@ func seqText(s peer.Seq) SeqText {
 // StatsOf converts what a run tells about itself.
 func StatsOf(i replication.Info) Stats {
 	s := Stats{
-		RevisionsChecked: i.MissingChecked, MissingRevisionsFound: i.MissingFound, DocsRead: i.DocsRead, DocsWritten: i.DocsWritten,
-		DocWriteFailures: i.DocWriteFailures, BulkGetDocs: i.BulkGetDocs, BulkGetAttempts: i.BulkGetAttempts,
-		CheckpointedSourceSeq: seqText(i.CheckpointedSeq), SourceSeq: seqText(i.SourceSeq), ThroughSeq: seqText(i.ThroughSeq),
-		SourceReadOnly: i.SourceReadOnly, ListSaved: i.ListSaved,
+		RevisionsChecked: i.MissingChecked, MissingRevisionsFound: i.MissingFound,
+		DocsRead: i.DocsRead, DocsWritten: i.DocsWritten, DocWriteFailures: i.DocWriteFailures,
+		BulkGetDocs: i.BulkGetDocs, BulkGetAttempts: i.BulkGetAttempts,
+		CheckpointedSourceSeq: seqText(i.CheckpointedSeq), SourceSeq: seqText(i.SourceSeq),
+		ThroughSeq: seqText(i.ThroughSeq), SourceReadOnly: i.SourceReadOnly, ListSaved: i.ListSaved,
 	}
 	if i.ChangesPending >= 0 {
 		s.ChangesPending = &i.ChangesPending
@@ -165,8 +166,9 @@ func StatsOf(i replication.Info) Stats {
 // Counters are the totals that the next run continues.
 func (s Stats) Counters() checkpoint.Counters {
 	return checkpoint.Counters{
-		MissingChecked: s.RevisionsChecked, MissingFound: s.MissingRevisionsFound, DocsRead: s.DocsRead, DocsWritten: s.DocsWritten,
-		DocWriteFailures: s.DocWriteFailures, BulkGetDocs: s.BulkGetDocs, BulkGetAttempts: s.BulkGetAttempts,
+		MissingChecked: s.RevisionsChecked, MissingFound: s.MissingRevisionsFound,
+		DocsRead: s.DocsRead, DocsWritten: s.DocsWritten, DocWriteFailures: s.DocWriteFailures,
+		BulkGetDocs: s.BulkGetDocs, BulkGetAttempts: s.BulkGetAttempts,
 	}
 }
 

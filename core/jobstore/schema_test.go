@@ -46,7 +46,8 @@ func TestInit(t *testing.T) {
 // TestInitRefusesForeignKeys: a prefix that others use is not taken over.
 func TestInitRefusesForeignKeys(t *testing.T) {
 	db, root := fakefdb.New(), tuple.Subspace(tuple.Pack("x"))
-	if err := kv.Do(context.Background(), db, func(tx kv.Tx) error { tx.Set(append(root, 0xff), nil); return nil }); err != nil {
+	foreign := func(tx kv.Tx) error { tx.Set(append(root, 0xff), nil); return nil }
+	if err := kv.Do(context.Background(), db, foreign); err != nil {
 		t.Fatal(err)
 	}
 	before := db.Hash()

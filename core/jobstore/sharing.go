@@ -50,7 +50,7 @@ func (c Sharing) Changes(to Sharing) []string {
 	note("growth_interval", period(c.Periods.Growth), period(to.Periods.Growth))
 	note("usage_coeff", millionths(c.Forgetting.Coeff), millionths(to.Forgetting.Coeff))
 	note("priority_coeff", coeff(c.PriorityCoeff), coeff(to.PriorityCoeff))
-	accounts := slices.AppendSeq(slices.Collect(maps.Keys(c.Shares)), maps.Keys(to.Shares)) // order does not matter: sorted here
+	accounts := append(slices.Sorted(maps.Keys(c.Shares)), slices.Sorted(maps.Keys(to.Shares))...)
 	slices.Sort(accounts)
 	for _, account := range slices.Compact(accounts) {
 		note("shares of "+account, shareOf(c.Shares, account), shareOf(to.Shares, account))

@@ -278,7 +278,8 @@ func TestEndWithoutDocument(t *testing.T) {
 
 func TestTerminalDocumentThatWasBroughtHere(t *testing.T) {
 	b := newBench(t)
-	b.put("r", `{"source":"http://h/a","target":"http://h/b","_replication_state":"failed","_replication_state_reason":"no luck"}`, admin)
+	b.put("r", `{"source":"http://h/a","target":"http://h/b",`+
+		`"_replication_state":"failed","_replication_state_reason":"no luck"}`, admin)
 	if rec := b.record(jobID("r")); rec.State != Failed || rec.Reason != "no luck" || rec.Source != "http://h/a/" {
 		t.Errorf("record %+v", rec)
 	}
@@ -288,7 +289,10 @@ func TestTerminalDocumentThatWasBroughtHere(t *testing.T) {
 }
 
 func TestIsReplicatorDB(t *testing.T) {
-	for name, want := range map[string]bool{"_replicator": true, "a/_replicator": true, "a/b/_replicator": true, "x_replicator": false, "a": false, "_replicator/a": false} {
+	for name, want := range map[string]bool{
+		"_replicator": true, "a/_replicator": true, "a/b/_replicator": true,
+		"x_replicator": false, "a": false, "_replicator/a": false,
+	} {
 		if IsReplicatorDB(name) != want {
 			t.Error(name)
 		}

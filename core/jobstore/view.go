@@ -110,7 +110,8 @@ func (v View) Redacted() View {
 // explanation is the error in words: CouchDB's text for the errors that CouchDB knows, else with the error's
 // name.
 func (r *Record) explanation() string {
-	if r.Error == "" || r.Error == string(Failed) || r.Error == "duplicate" || r.Error == "parse_error" || strings.Contains(r.Reason, r.Error) {
+	if r.Error == "" || r.Error == string(Failed) || r.Error == "duplicate" || r.Error == "parse_error" ||
+		strings.Contains(r.Reason, r.Error) {
 		return r.Reason
 	}
 	return r.Error + ": " + r.Reason

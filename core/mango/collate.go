@@ -11,7 +11,10 @@ import (
 )
 
 // kindOrder is the order of JSON types in CouchDB's collation.
-var kindOrder = []byte{byte(ejson.Null), byte(ejson.False), byte(ejson.True), byte(ejson.Number), byte(ejson.String), byte(ejson.Array), byte(ejson.Object)}
+var kindOrder = []byte{
+	byte(ejson.Null), byte(ejson.False), byte(ejson.True), byte(ejson.Number), byte(ejson.String),
+	byte(ejson.Array), byte(ejson.Object),
+}
 
 // Compare orders any two JSON values as CouchDB's views do: null, false, true, numbers, strings, arrays,
 // objects. Arrays compare element by element, objects member by member in the order in which they were

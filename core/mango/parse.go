@@ -133,7 +133,8 @@ func (p *parser) spend(path fieldPath) error {
 		p.budget -= len(name) + 16
 	}
 	if p.budget < 0 {
-		return &Error{"invalid_selector", "Selector is too large: written out for every condition its field names exceed 8 MiB"}
+		return &Error{"invalid_selector",
+			"Selector is too large: written out for every condition its field names exceed 8 MiB"}
 	}
 	return nil
 }

@@ -143,7 +143,8 @@ func (n *Node) checkName(o other) {
 	if o.info.Started > n.started || o.info.Started == n.started && o.worker > n.cfg.Worker {
 		return // the other node is the younger one and renames itself
 	}
-	n.note("duplicate_name", "", "another node is named %s; this one is called %s from now on; give it a name of its own (--name)", n.name, n.cfg.Worker)
+	n.note("duplicate_name", "", "another node is named %s; this one is called %s from now on; "+
+		"give it a name of its own (--name)", n.name, n.cfg.Worker)
 	n.name = n.cfg.Worker
 	n.emit(Rename{Name: n.name})
 }

@@ -101,9 +101,9 @@ type Settings struct {
 func DefaultSettings() Settings {
 	return Settings{
 		Limits:   schedule.Limits{MaxJobs: 500, MaxChurn: 20, MinRun: 60 * time.Second},
-		Interval: 60 * time.Second, ActivityTimeout: 20 * time.Second, StartupJitter: 5 * time.Second, StopTimeout: 5 * time.Second,
-		ProgressInterval: 10 * time.Second, PollInterval: 5 * time.Second, Rebalance: true,
-		StallTimeout: 300 * time.Second, MaxAcceptors: AcceptLimit, MissingPause: 2 * time.Second,
+		Interval: 60 * time.Second, ActivityTimeout: 20 * time.Second, StartupJitter: 5 * time.Second,
+		StopTimeout: 5 * time.Second, ProgressInterval: 10 * time.Second, PollInterval: 5 * time.Second,
+		StallTimeout: 300 * time.Second, MissingPause: 2 * time.Second, Rebalance: true, MaxAcceptors: AcceptLimit,
 	}
 }
 

@@ -287,8 +287,8 @@ func TestSelfFencing(t *testing.T) {
 	w.audit()
 }
 
-// TestShorterTimeout: others go by a shorter activity timeout as soon as the heartbeat landed that has it, also when its
-// worker was not told so.
+// TestShorterTimeout: others go by a shorter activity timeout as soon as the heartbeat landed that has it, also when
+// its worker was not told so.
 func TestShorterTimeout(t *testing.T) {
 	w := newWorld(t)
 	w.putMany(1, true)

@@ -111,7 +111,8 @@ func (n *Node) startRun(w jobstore.Work, delay time.Duration) {
 		n.finish(r, Requeue{Held: r.held, Turn: n.turn(r)})
 	case w.Lost >= maxLost:
 		// Reached: a job whose workers keep vanishing is held back
-		t := replication.Trouble{Error: "worker_lost", Reason: "workers vanished while they ran this job, several times in a row"}
+		t := replication.Trouble{Error: "worker_lost",
+			Reason: "workers vanished while they ran this job, several times in a row"}
 		n.finish(r, Crash{Held: r.held, Trouble: t, Turn: n.turn(r), Seed: n.rng.Uint64()})
 	default:
 		r.start = &StartRun{Run: r.id, Work: w, Delay: delay, Seed: n.rng.Uint64()}

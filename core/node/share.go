@@ -206,8 +206,9 @@ func (n *Node) tune(s Surveyed) {
 	}
 	low := want < schedule.LeastHalfLife(s.Ready, churn, n.cfg.Interval)
 	if low && !n.share.warned {
-		n.note("priority_coeff_low", "", "%d jobs wait and %d give way in %s: priorities are forgotten before all have had their turn, "+
-			"so shares are not kept; use priority_coeff = auto, or a higher max_churn", s.Ready, churn, n.cfg.Interval)
+		n.note("priority_coeff_low", "", "%d jobs wait and %d give way in %s: priorities are forgotten before "+
+			"all have had their turn, so shares are not kept; use priority_coeff = auto, or a higher max_churn",
+			s.Ready, churn, n.cfg.Interval)
 	}
 	n.share.warned = low
 }

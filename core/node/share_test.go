@@ -38,7 +38,8 @@ func (w *world) edit(name string, instance byte, jobs int) {
 			if err != nil {
 				return err
 			}
-			body := fmt.Sprintf(`{"_id":"r%03d","source":"http://%[2]s/a%[1]d","target":"http://%[2]s/b%[1]d","continuous":true}`, i, string('a'+rune(instance)))
+			body := fmt.Sprintf(`{"_id":"r%03d","source":"http://%[2]s/a%[1]d","target":"http://%[2]s/b%[1]d",`+
+				`"continuous":true}`, i, string('a'+rune(instance)))
 			if w.weigh != nil {
 				body = fmt.Sprintf(`%s,"weight":%d}`, body[:len(body)-1], w.weigh(i))
 			}

@@ -25,10 +25,9 @@ const (
 )
 
 var kindText = [...]string{
-	Status: "status", Unresolvable: "nxdomain", Unreachable: "connect_failed", Insecure: "tls_failed", Broken: "connection_closed",
-	TimedOut: "timeout", Malformed: "malformed_response", Oversized: "request_too_large", Cancelled: "cancelled",
-	NoSecret: "secret_missing",
-	Denied:   "endpoint_denied",
+	Status: "status", Unresolvable: "nxdomain", Unreachable: "connect_failed", Insecure: "tls_failed",
+	Broken: "connection_closed", TimedOut: "timeout", Malformed: "malformed_response",
+	Oversized: "request_too_large", Cancelled: "cancelled", NoSecret: "secret_missing", Denied: "endpoint_denied",
 }
 
 func (k Kind) String() string { return kindText[k] }

@@ -15,7 +15,8 @@ func TestSeqOf(t *testing.T) {
 			t.Errorf("%s: %s, %v, want %s", raw, got, err, want)
 		}
 	}
-	for _, raw := range []string{"", " ", "null", `"`, `"a`, `"a" 5`, `"a"b"`, "\"\n\"", `[`, `x`, strings.Repeat("[", 5000) + strings.Repeat("]", 5000)} {
+	deep := strings.Repeat("[", 5000) + strings.Repeat("]", 5000)
+	for _, raw := range []string{"", " ", "null", `"`, `"a`, `"a" 5`, `"a"b"`, "\"\n\"", `[`, `x`, deep} {
 		if got, err := SeqOf([]byte(raw)); err == nil || got != "" {
 			t.Errorf("%q was taken for %s", raw, got)
 		}

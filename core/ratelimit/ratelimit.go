@@ -167,7 +167,8 @@ func (l *Limiter) Success(k Key, now instant.Time) {
 
 func (l *Limiter) put(k Key, p pace, now instant.Time) {
 	invariant.Check(p.pause == 0 || BasePause <= p.pause && p.pause <= MaxPause, inRange, int(p.pause))
-	invariant.Check(p.updated <= now && p.notTill <= now.Add(MaxRetryAfter), notAhead, int(p.updated), int(p.notTill), int(now))
+	invariant.Check(p.updated <= now && p.notTill <= now.Add(MaxRetryAfter), notAhead,
+		int(p.updated), int(p.notTill), int(now))
 	l.keys[k] = p
 }
 

@@ -46,7 +46,8 @@ func compose(t *rapid.T, chosen map[string]string) string {
 		user = fmt.Sprintf(user, password)
 	}
 	url := protocol + "://" + user + chosen["host"] + chosen["port"] + chosen["path"]
-	out := `{"target":"http://t","source":{"url":"` + url + `","headers":` + chosen["headers"] + `}` + chosen["filter"] + chosen["since"] + chosen["winning"]
+	out := `{"target":"http://t","source":{"url":"` + url + `","headers":` + chosen["headers"] + `}` +
+		chosen["filter"] + chosen["since"] + chosen["winning"]
 	for _, more := range irrelevant {
 		if rapid.Bool().Draw(t, more) && !(strings.Contains(more, "winning") && chosen["winning"] != "") {
 			out += more

@@ -79,7 +79,9 @@ func Base(version int, s Server, r *spec.Replication, filterSource string) strin
 // was read from the network: a filter function goes into it by its name. The user's name is a part of it, so
 // that users cannot come across each other's jobs.
 func JobID(s Server, r *spec.Replication, user string) string {
-	t := terms{binaryTerm(s.UUID), endpointV4(&r.Source), endpointV4(&r.Target), binaryTerm(user), binaryTerm(extension(r))}
+	t := terms{
+		binaryTerm(s.UUID), endpointV4(&r.Source), endpointV4(&r.Target), binaryTerm(user), binaryTerm(extension(r)),
+	}
 	return hash(append(t, optionTerms(r, r.Filter.Name)...))
 }
 

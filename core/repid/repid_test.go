@@ -51,8 +51,10 @@ func TestExamples(t *testing.T) {
 		{"D4", doc(`"selector":{"x":{"$in":[1,2,3]}}`), "e7166831e282f90ec8479f3e1074a9d9"},
 		{"D6", doc(`"selector":{"x":{}}`), "9c159e9cbe47bce63b79aee58248234a"},
 		{"F", `{
-			"source":{"url":"https://h.example.com:6984/a%2Fb","headers":{"X-Foo":"1","Authorization":"Basic YWRtOnBhc3M=","B":"2","a":"3"}},
-			"target":{"url":"http://[::1]:5984/tgt/","auth":{"basic":{"username":"u","password":"p"}},"headers":{"Zed":"1","apple":"2","User-Agent":"me"}}
+			"source":{"url":"https://h.example.com:6984/a%2Fb",
+				"headers":{"X-Foo":"1","Authorization":"Basic YWRtOnBhc3M=","B":"2","a":"3"}},
+			"target":{"url":"http://[::1]:5984/tgt/","auth":{"basic":{"username":"u","password":"p"}},
+				"headers":{"Zed":"1","apple":"2","User-Agent":"me"}}
 		}`, "f640bff7ff272b3226396d58d9ff3518"},
 	} {
 		if got := New(Server{UUID: uuid}, parse(t, c.doc), "").String(); got != c.want {
@@ -104,48 +106,57 @@ func TestEndpoints(t *testing.T) {
 	basic := func(user string) string { // "Basic " and the base64 of user:pass
 		return map[string]string{"user": "Basic dXNlcjpwYXNz", "user2": "Basic dXNlcjI6cGFzczI="}[user]
 	}
-	for endpoint, want := range map[string]string{
-		`{"url":"http://host"}`:                                                     `(undefined) host (default) /`,
-		`{"url":"https://host"}`:                                                    `(undefined) host (default) /`,
-		`{"url":"http://host:5984"}`:                                                `(undefined) host (default) /`,
-		`{"url":"http://host:80/"}`:                                                 `(undefined) host (default) /`,
-		`{"url":"https://host:443"}`:                                                `(undefined) host (default) /`,
-		`{"url":"http://host:443"}`:                                                 `(undefined) host 443 /`,
-		`{"url":"https://host:80"}`:                                                 `(undefined) host 80 /`,
-		`{"url":"https://host:5984"}`:                                               `(undefined) host 5984 /`,
-		`{"url":"https://host:6984"}`:                                               `(undefined) host 6984 /`,
-		`{"url":"http://host:1"}`:                                                   `(undefined) host 1 /`,
-		`{"url":"https://host:2"}`:                                                  `(undefined) host 2 /`,
-		`{"url":"http://host:08080/x/"}`:                                            `(undefined) host 8080 /x/`,
-		`{"url":"http://Host/a%2fb"}`:                                               `(undefined) Host (default) /a%2fb/`,
-		`{"url":"http://host?x=1"}`:                                                 `(undefined) host (default) /?x=1`,
-		`{"url":"http://host/db?x=/y"}`:                                             `(undefined) host (default) /db?x=/y`,
-		`{"url":"http://[2001:DB8::1]:7/db"}`:                                       `(undefined) 2001:DB8::1 7 /db/`,
-		`{"url":"http://user:pass@[::1]/db"}`:                                       `user ::1 (default) /db/`,
-		`{"url":"http://user:pass@host"}`:                                           `user host (default) /`,
-		`{"url":"http://user:newpass@host:3"}`:                                      `user host 3 /`,
-		`{"url":"http://token@host"}`:                                               `(undefined) host (default) /`,
-		`{"url":"http://u%40x:pass@host"}`:                                          `u%40x host (default) /`,
-		`{"url":"http://:@host"}`:                                                   ` host (default) /`,
-		`{"url":"http://host","headers":{"h":"v"}}`:                                 `(undefined) host (default) / h=v`,
-		`{"url":"http://host","headers":{"Z":"1","a":"2","Z-":"3"}}`:                `(undefined) host (default) / Z=1 Z-=3 a=2`,
-		`{"url":"http://host","headers":{"Authorization":"` + basic("user") + `"}}`: `user host (default) /`,
-		`{"url":"http://host","headers":{"authorization":"bAsIc dXNlcjpwYXNz"}}`:    `user host (default) /`,
-		`{"url":"http://u1:p1@host","headers":{"Authorization":"` + basic("user2") + `"}}`:                                                  `u1 host (default) /`,
-		`{"url":"http://u1:p1@host","headers":{"Authorization":"` + basic("user2") + `"},"auth":{"basic":{"username":"u3","password":""}}}`: `u3 host (default) /`,
-		`{"url":"http://host","headers":{"Authorization":"Basic bad"}}`:                                                                     `(undefined) host (default) /`,
-		`{"url":"http://host","headers":{"Authorization":"Basic dXNlcjpwYXNz!"}}`:                                                           `(undefined) host (default) /`,
-		`{"url":"http://host","headers":{"Authorization":"Basic dXNlcg=="}}`:                                                                `(undefined) host (default) /`,
-		`{"url":"http://host","headers":{"Authorization":"Basic"}}`:                                                                         `(undefined) host (default) / Authorization=Basic`,
-		`{"url":"http://host","headers":{"Authorization":"Bearer t","B":" 2 ","a":"3","b":"1"}}`:                                            `(undefined) host (default) / a=3 Authorization=Bearer t B=2, 1`,
-		`{"url":"http://host","headers":{"Accept":"application/json","User-Agent":"CouchDB-Replicator/3.5.2"}}`:                             `(undefined) host (default) /`,
-		`{"url":"http://host","headers":{"Accept":"*/*","accept":"text/x"}}`:                                                                `(undefined) host (default) / Accept=*/* accept=text/x`,
-		`{"url":"http://host","headers":{"accept":"text/x","Authorization":"x"}}`:                                                           `(undefined) host (default) / Accept=application/json, text/x Authorization=x`,
-	} {
+	check := func(endpoint, want string) {
 		r := parse(t, `{"target":"http://t/","source":`+endpoint+`}`)
 		if got := describe(t, endpointV4(&r.Source)); got != want {
 			t.Errorf("%s: got %s, want %s", endpoint, got, want)
 		}
+	}
+	for endpoint, want := range map[string]string{
+		`{"url":"http://host"}`:                `(undefined) host (default) /`,
+		`{"url":"https://host"}`:               `(undefined) host (default) /`,
+		`{"url":"http://host:5984"}`:           `(undefined) host (default) /`,
+		`{"url":"http://host:80/"}`:            `(undefined) host (default) /`,
+		`{"url":"https://host:443"}`:           `(undefined) host (default) /`,
+		`{"url":"http://host:443"}`:            `(undefined) host 443 /`,
+		`{"url":"https://host:80"}`:            `(undefined) host 80 /`,
+		`{"url":"https://host:5984"}`:          `(undefined) host 5984 /`,
+		`{"url":"https://host:6984"}`:          `(undefined) host 6984 /`,
+		`{"url":"http://host:1"}`:              `(undefined) host 1 /`,
+		`{"url":"https://host:2"}`:             `(undefined) host 2 /`,
+		`{"url":"http://host:08080/x/"}`:       `(undefined) host 8080 /x/`,
+		`{"url":"http://Host/a%2fb"}`:          `(undefined) Host (default) /a%2fb/`,
+		`{"url":"http://host?x=1"}`:            `(undefined) host (default) /?x=1`,
+		`{"url":"http://host/db?x=/y"}`:        `(undefined) host (default) /db?x=/y`,
+		`{"url":"http://[2001:DB8::1]:7/db"}`:  `(undefined) 2001:DB8::1 7 /db/`,
+		`{"url":"http://user:pass@[::1]/db"}`:  `user ::1 (default) /db/`,
+		`{"url":"http://user:pass@host"}`:      `user host (default) /`,
+		`{"url":"http://user:newpass@host:3"}`: `user host 3 /`,
+		`{"url":"http://token@host"}`:          `(undefined) host (default) /`,
+		`{"url":"http://u%40x:pass@host"}`:     `u%40x host (default) /`,
+		`{"url":"http://:@host"}`:              ` host (default) /`,
+		`{"url":"http://host","headers":{"Authorization":"` + basic("user") + `"}}`:        `user host (default) /`,
+		`{"url":"http://host","headers":{"authorization":"bAsIc dXNlcjpwYXNz"}}`:           `user host (default) /`,
+		`{"url":"http://u1:p1@host","headers":{"Authorization":"` + basic("user2") + `"}}`: `u1 host (default) /`,
+		`{"url":"http://u1:p1@host","headers":{"Authorization":"` + basic("user2") + `"},` +
+			`"auth":{"basic":{"username":"u3","password":""}}}`: `u3 host (default) /`,
+	} {
+		check(endpoint, want)
+	}
+	for headers, want := range map[string]string{
+		`{"h":"v"}`:                                              `h=v`,
+		`{"Z":"1","a":"2","Z-":"3"}`:                             `Z=1 Z-=3 a=2`,
+		`{"Authorization":"Basic bad"}`:                          ``,
+		`{"Authorization":"Basic dXNlcjpwYXNz!"}`:                ``,
+		`{"Authorization":"Basic dXNlcg=="}`:                     ``,
+		`{"Authorization":"Basic"}`:                              `Authorization=Basic`,
+		`{"Authorization":"Bearer t","B":" 2 ","a":"3","b":"1"}`: `a=3 Authorization=Bearer t B=2, 1`,
+		`{"Accept":"*/*","accept":"text/x"}`:                     `Accept=*/* accept=text/x`,
+		`{"accept":"text/x","Authorization":"x"}`:                `Accept=application/json, text/x Authorization=x`,
+		`{"Accept":"application/json",` +
+			`"User-Agent":"CouchDB-Replicator/3.5.2"}`: ``,
+	} {
+		check(`{"url":"http://host","headers":`+headers+`}`, strings.TrimSpace(`(undefined) host (default) / `+want))
 	}
 	junk := spec.Endpoint{URL: "random_junk"}
 	if got := describe(t, endpointV4(&junk)); got != `(undefined) random_junk (undefined) (undefined)` {
@@ -241,32 +252,33 @@ func (d *decoder) term() any {
 func TestTerms(t *testing.T) {
 	long := strings.Repeat("7,", 65_535)
 	for in, want := range map[string]string{
-		`null`:                         "640004 6e756c6c",
-		`true`:                         "640004 74727565",
-		`-0`:                           "61 00",
-		`255`:                          "61 ff",
-		`256`:                          "62 00000100",
-		`-1`:                           "62 ffffffff",
-		`2147483647`:                   "62 7fffffff",
-		`-2147483648`:                  "62 80000000",
-		`2147483648`:                   "6e 04 00 00000080",
-		`-2147483649`:                  "6e 04 01 01000080",
-		`18446744073709551616`:         "6e 09 00 000000000000000001",
-		`1.0`:                          "46 3ff0000000000000",
-		`-2.5e-1`:                      "46 bfd0000000000000",
-		`0.1`:                          "46 3fb999999999999a",
-		`""`:                           "6d 00000000",
-		`"é"`:                          "6d 00000002 c3a9",
-		`[]`:                           "6a",
-		`{}`:                           "6801 6a",
-		`[1,-0,255]`:                   "6b 0003 0100ff",
-		`["1"]`:                        "6c 00000001 6d0000000131 6a",
-		`[1,-1]`:                       "6c 00000002 6101 62ffffffff 6a",
-		`[99999]`:                      "6c 00000001 62 0001869f 6a",
-		`[1,256]`:                      "6c 00000002 6101 6200000100 6a",
-		`[[1],[]]`:                     "6c 00000002 6b000101 6a 6a",
-		`[1.0]`:                        "6c 00000001 463ff0000000000000 6a",
-		`{"b":1,"a":[{}]}`:             "6801 6c 00000002 6802 6d0000000162 6101 6802 6d0000000161 6c 00000001 68016a 6a 6a",
+		`null`:                 "640004 6e756c6c",
+		`true`:                 "640004 74727565",
+		`-0`:                   "61 00",
+		`255`:                  "61 ff",
+		`256`:                  "62 00000100",
+		`-1`:                   "62 ffffffff",
+		`2147483647`:           "62 7fffffff",
+		`-2147483648`:          "62 80000000",
+		`2147483648`:           "6e 04 00 00000080",
+		`-2147483649`:          "6e 04 01 01000080",
+		`18446744073709551616`: "6e 09 00 000000000000000001",
+		`1.0`:                  "46 3ff0000000000000",
+		`-2.5e-1`:              "46 bfd0000000000000",
+		`0.1`:                  "46 3fb999999999999a",
+		`""`:                   "6d 00000000",
+		`"é"`:                  "6d 00000002 c3a9",
+		`[]`:                   "6a",
+		`{}`:                   "6801 6a",
+		`[1,-0,255]`:           "6b 0003 0100ff",
+		`["1"]`:                "6c 00000001 6d0000000131 6a",
+		`[1,-1]`:               "6c 00000002 6101 62ffffffff 6a",
+		`[99999]`:              "6c 00000001 62 0001869f 6a",
+		`[1,256]`:              "6c 00000002 6101 6200000100 6a",
+		`[[1],[]]`:             "6c 00000002 6b000101 6a 6a",
+		`[1.0]`:                "6c 00000001 463ff0000000000000 6a",
+		`{"b":1,"a":[{}]}`: "6801 6c 00000002 6802 6d0000000162 6101 " +
+			"6802 6d0000000161 6c 00000001 68016a 6a 6a",
 		`[` + long[:len(long)-1] + `]`: "6b ffff " + strings.Repeat("07", 65_535),
 		`[` + long + `7]`:              "6c 00010000 " + strings.Repeat("6107", 65_536) + "6a",
 	} {
@@ -329,12 +341,15 @@ func TestParse(t *testing.T) {
 // TestOldVersions checks what each version's term is made of; no ids of theirs are on record.
 func TestOldVersions(t *testing.T) {
 	s := Server{UUID: uuid, HostName: "box", Port: 5984}
-	r := parse(t, `{"source":"http://u:p@h:80/a","target":{"url":"https://h/b","headers":{"x":"y"}},"doc_ids":["i"],"winning_revs_only":true}`)
+	r := parse(t, `{"source":"http://u:p@h:80/a","target":{"url":"https://h/b","headers":{"x":"y"}},`+
+		`"doc_ids":["i"],"winning_revs_only":true}`)
 	source := terms{atom("remote"), charlist("http://h:80/a/"), []byte{tagNil}}.tuple()
 	target := terms{atom("remote"), charlist("https://h/b/"),
 		terms{terms{charlist("x"), charlist("y")}.tuple()}.list()}.tuple()
 	rest := terms{source, target, terms{binaryTerm("i")}.list(), binaryTerm("winning_revs_only")}
-	for version, head := range map[int]terms{3: {binaryTerm(uuid)}, 2: {charlist("box"), integer(5984)}, 1: {charlist("box")}} {
+	for version, head := range map[int]terms{
+		3: {binaryTerm(uuid)}, 2: {charlist("box"), integer(5984)}, 1: {charlist("box")},
+	} {
 		if got, want := Base(version, s, r, ""), hash(append(head, rest...)); got != want {
 			t.Errorf("version %d: got %s, want %s", version, got, want)
 		}
@@ -354,7 +369,8 @@ func TestRelevance(t *testing.T) {
 		{base, `"source":"https://u:p@h:443/a/","target":"http://t:5984/b","doc_ids":["x","%79","x"]`, false, false},
 		{base, base + `,"retries_per_request":9,"http_connections":3,"worker_processes":1,"use_checkpoints":false`,
 			false, false},
-		{base, base + `,"comment":{"x":1},"winning_revs_only":false,"user_ctx":{"name":"n"},"owner":"o","_id":"z","proxy":"http://p"`, false, false},
+		{base, base + `,"comment":{"x":1},"winning_revs_only":false,"user_ctx":{"name":"n"},"owner":"o","_id":"z",` +
+			`"proxy":"http://p"`, false, false},
 		{base, base + `,"continuous":true`, false, true},
 		{base, base + `,"create_target":true`, false, true},
 		{base, base + `,"winning_revs_only":true`, true, true},

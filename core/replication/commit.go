@@ -318,7 +318,8 @@ func (k *committer) readLogAgain(op peer.GetLocal) {
 			return
 		default:
 			// Reached: another replication writes the same checkpoint
-			k.fail(failure(nil, "Error updating the %s checkpoint document: conflict: another replication writes it", op.Side))
+			k.fail(failure(nil,
+				"Error updating the %s checkpoint document: conflict: another replication writes it", op.Side))
 			return
 		}
 		k.logWritten(op.Side, doc.Rev)

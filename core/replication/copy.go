@@ -316,7 +316,8 @@ func some(revs []string) string {
 // overcome deals with a revision that the target did not take although it must.
 func (c *docCopy) overcome(op peer.CopyDoc, o *peer.Refusal) {
 	f := &peer.Failure{
-		Side: peer.Target, Method: "PUT", URL: op.ID, Kind: peer.Status, Status: o.Status, Error: o.Error, Reason: o.Reason,
+		Side: peer.Target, Method: "PUT", URL: op.ID,
+		Kind: peer.Status, Status: o.Status, Error: o.Error, Reason: o.Reason,
 	}
 	switch {
 	case skippable(o) && len(c.doubtful) > 0:

@@ -150,8 +150,8 @@ func TestMissingRevisionsNamedTwice(t *testing.T) {
 		w.flying = slices.Delete(w.flying, i, i+1)
 		w.step(Reply{ID: call.ID, Reply: peer.Reply{Result: copied}})
 	}
-	w.wantEnd(Crashed,
-		`missing_doc: the source announced revisions of document "doc0" that it does not have: 1-00, 1-01, 1-02, 1-03, 1-04 and 35 more`)
+	w.wantEnd(Crashed, `missing_doc: the source announced revisions of document "doc0" that it does not have: `+
+		`1-00, 1-01, 1-02, 1-03, 1-04 and 35 more`)
 }
 
 // TestMemoryIsBounded: documents of a megabyte never fill more than the limit.

@@ -125,7 +125,8 @@ func (f *feed) onChanges(op peer.ReadChanges, reply peer.Reply) {
 		f.sides[peer.Source].tells(f.since)
 	}
 	if f.since == f.from && !got.End {
-		f.crash(Trouble{Error: "changes_req_failed", Reason: "the changes feed does not advance beyond " + string(f.from)})
+		f.crash(Trouble{Error: "changes_req_failed",
+			Reason: "the changes feed does not advance beyond " + string(f.from)})
 		return
 	}
 	f.caught = got.End && (!op.Wait || len(got.Rows) < op.Limit)

@@ -43,7 +43,8 @@ type Info struct {
 const maxRefusals = 10
 
 func (i Info) String() string {
-	return fmt.Sprintf("read %d written %d failed %d through %s", i.DocsRead, i.DocsWritten, i.DocWriteFailures, i.ThroughSeq)
+	return fmt.Sprintf("read %d written %d failed %d through %s",
+		i.DocsRead, i.DocsWritten, i.DocWriteFailures, i.ThroughSeq)
 }
 
 // Info returns the present state.

@@ -16,7 +16,7 @@ const (
 	doneFirst    invariant.ID = "replication.done: a batch is done, with no work left, when it is passed"
 	forward      invariant.ID = "replication.forward: committed <= writing <= through, in the order of the feed"
 	rowsAgree    invariant.ID = "replication.rows: a checkpoint covers no more rows than were passed"
-	commitsAgree invariant.ID = "replication.commits: there are calls of a checkpoint or a look exactly while one is under way"
+	commitsAgree invariant.ID = "replication.commits: a checkpoint or a look has calls exactly while it is under way"
 	writesAgree  invariant.ID = "replication.writes: flying counts WriteDocs calls, plain and compressed, and no others"
 	looksAgree   invariant.ID = "replication.looks: answers counts those that a look at the databases waits for"
 )

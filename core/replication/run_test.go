@@ -390,8 +390,10 @@ func TestChangesDuringACheckpoint(t *testing.T) {
 }
 
 func TestEventsPrint(t *testing.T) {
-	for _, e := range []fmt.Stringer{Begin{}, Identified{}, Wake{}, Stop{}, Reply{ID: 3}, Identify{ID: "x"}, Call{ID: 1, Op: peer.Open{}},
-		Cancel{ID: 1}, Release{ID: 1}, Progress{}, End{Cause: Crashed, Trouble: Trouble{Error: "a", Reason: "b"}}} {
+	for _, e := range []fmt.Stringer{
+		Begin{}, Identified{}, Wake{}, Stop{}, Reply{ID: 3}, Identify{ID: "x"}, Call{ID: 1, Op: peer.Open{}},
+		Cancel{ID: 1}, Release{ID: 1}, Progress{}, End{Cause: Crashed, Trouble: Trouble{Error: "a", Reason: "b"}},
+	} {
 		if e.String() == "" {
 			t.Errorf("%T prints nothing", e)
 		}

@@ -36,7 +36,7 @@ func Churn(most, slots int, interval, minRun time.Duration) int {
 }
 
 // LeastHalfLife is the half-life below which accounts do not get their shares: priorities must be
-// remembered for 0.4 of the time in which all jobs have a turn. If churn jobs give way in an interval, the
+// remembered for 0.4 of the round in which all jobs have a turn. If churn jobs give way in an interval, the
 // ready ones wait for ready/churn intervals. A coefficient K remembers 1/(1-K) intervals, which is a
 // half-life of ln 2 times that. The error of the shares depends on the ratio of the two times alone, and is
 // about one percentage point at 0.4 (measured).
@@ -45,7 +45,8 @@ func LeastHalfLife(ready int64, churn int, interval time.Duration) time.Duration
 		return 0 // nothing rotates
 	}
 	const ln2 = 693_147 // millionths
-	return min(time.Duration(mulDiv(mulDiv(max(ready, 0), int64(interval), int64(churn)), 4*ln2/10, million)), maxHalfLife)
+	round := mulDiv(max(ready, 0), int64(interval), int64(churn))
+	return min(time.Duration(mulDiv(round, 4*ln2/10, million)), maxHalfLife)
 }
 
 // Decay is the clock by which priority values decay (step 2 of RFC 017, by the deadlines that its note

@@ -56,7 +56,7 @@ func TestRotate(t *testing.T) {
 			Limits{MaxJobs: 2, MaxChurn: 9, MinRun: time.Minute}, []int{1}},
 		{"excess takes the worst", jobs("c10/1", "c20/2", "c30/3"), nil, Limits{MaxJobs: 1}, []int{2, 1}},
 	} {
-		if got := Rotate(FairShare, c.running, 0, c.ready, c.limits, now); fmt.Sprint(got) != fmt.Sprint(append([]int{}, c.want...)) {
+		if got := Rotate(FairShare, c.running, 0, c.ready, c.limits, now); fmt.Sprint(got) != fmt.Sprint(c.want) {
 			t.Errorf("%s: stops %v, want %v", c.name, got, c.want)
 		}
 	}

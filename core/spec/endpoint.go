@@ -65,7 +65,8 @@ func (p *parser) address(side string, v ejson.Value, e *Endpoint) {
 	case cmp.Or(local, err) != nil:
 		p.invalidURL("endpoint", "`"+side+"`: "+cmp.Or(local, err).Error())
 	case !slices.Contains(p.config.EndpointProtocols, url.Scheme):
-		p.invalidURL("endpoint", "`"+side+"` must have one of the protocols "+strings.Join(p.config.EndpointProtocols, ", "))
+		p.invalidURL("endpoint",
+			"`"+side+"` must have one of the protocols "+strings.Join(p.config.EndpointProtocols, ", "))
 	}
 	e.URL = url.withoutUserinfo(text.Text)
 	if !strings.HasSuffix(e.URL, "/") && !strings.Contains(e.URL, "?") {

@@ -75,7 +75,8 @@ func (p *parser) docIDs(list ejson.Value) (ids []string) {
 	for _, e := range list.Elems {
 		id := unquote(e.Text)
 		if e.Kind != ejson.String || id == "" || !utf8.ValidString(id) {
-			p.badRequest("parameter `doc_ids` must be an array of document ids, percent-encoded or not: strings that are not empty")
+			p.badRequest("parameter `doc_ids` must be an array of document ids, percent-encoded or not: " +
+				"strings that are not empty")
 		}
 		ids = append(ids, id)
 	}
@@ -161,8 +162,8 @@ func (p *parser) checkParams() {
 		name := strings.ToLower(m.Name)
 		// With include_docs, rows may be larger than the client accepts.
 		if slices.Contains(feedParams, name) || name == "include_docs" && plainText(m.Value) == "true" {
-			p.fail(BadRequest, "parameter `query_params` cannot have `"+m.Name+"`: servers take it for an option of the changes feed itself",
-				"let the filter go by a parameter with another name")
+			p.fail(BadRequest, "parameter `query_params` cannot have `"+m.Name+"`: servers take it for an option "+
+				"of the changes feed itself", "let the filter go by a parameter with another name")
 		}
 	}
 }
@@ -171,15 +172,16 @@ func (p *parser) checkViewParam() {
 	params, _ := p.body.Get("query_params")
 	view, _ := params.Get("view")
 	if view.Kind != ejson.String || strings.Count(view.Text, "/") != 1 {
-		p.fail(BadRequest, "Invalid `view` parameter.", "`query_params` must have a `view` of the form ddocname/viewname")
+		p.fail(BadRequest, "Invalid `view` parameter.",
+			"`query_params` must have a `view` of the form ddocname/viewname")
 	}
 }
 
 // viewParams are options of views. A _view filter takes their values as JSON.
 var viewParams = []string{
-	"key", "keys", "start_key", "start_key_docid", "end_key", "end_key_docid", "reduce", "direction", "limit", "skip", "group",
-	"group_level", "stable", "update", "inclusive_end", "include_docs", "conflicts", "sorted", "update_seq", "view_type", "extra",
-	"doc_options", "multi_get", "callback", "preflight_fun",
+	"key", "keys", "start_key", "start_key_docid", "end_key", "end_key_docid", "reduce", "direction", "limit",
+	"skip", "group", "group_level", "stable", "update", "inclusive_end", "include_docs", "conflicts", "sorted",
+	"update_seq", "view_type", "extra", "doc_options", "multi_get", "callback", "preflight_fun",
 }
 
 // ChangesParams returns the query parameters that the filter adds to a request for changes. A selector and a

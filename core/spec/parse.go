@@ -264,7 +264,8 @@ func (p *parser) userCtx() (user UserCtx) {
 		p.badRequest("parameter `user_ctx.name` is longer than %d bytes", maxName)
 	}
 	if !ok {
-		p.badRequest("parameter `user_ctx` must be an object with a string or null `name` and an array of strings `roles`")
+		p.badRequest("parameter `user_ctx` must be an object with a string or null `name` " +
+			"and an array of strings `roles`")
 	}
 	return user
 }

@@ -3,7 +3,6 @@ package spec
 import (
 	"errors"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -90,16 +89,17 @@ func TestDefaultWeight(t *testing.T) {
 
 func TestEveryField(t *testing.T) {
 	got := document(t, `{
-		"_id": "rep", "_rev": "1-x", "_replication_state": "triggered", "owner": "jan", "user_ctx": {"name": "jan", "roles": ["a", "b"]},
-		"source": {"url": "http://s:1/a?x=y", "headers": {"X-B": "2", "X-A": "1"}, "auth": {"basic": {"username": "u", "password": "p"}}},
+		"_id": "rep", "_rev": "1-x", "_replication_state": "triggered", "weight": 1000,
+		"owner": "jan", "user_ctx": {"name": "jan", "roles": ["a", "b"]},
+		"source": {"url": "http://s:1/a?x=y",
+			"headers": {"X-B": "2", "X-A": "1"}, "auth": {"basic": {"username": "u", "password": "p"}}},
 		"target": "https://tu:tp@[::1]/b", "source_proxy": "socks5://pu:pp@proxy", "target_proxy": "http://proxy:3128",
 		"continuous": true, "create_target": true, "create_target_params": {"q": 2, "n": "1", "partitioned": true},
-		"weight": 1000,
 		"filter": "dd/f/g", "query_params": {"z": [1, 2], "a": "x y"}, "winning_revs_only": true, "since_seq": [3, "x"],
-		"use_checkpoints": false, "checkpoint_interval": "5000", "use_bulk_get": false, "worker_processes": 2, "worker_batch_size": "100",
-		"http_connections": 7, "connection_timeout": 1000, "retries_per_request": 0,
-		"socket_options": "[{nodelay, true},{sndbuf,1000}, {recbuf , 2000},{buffer,3000},{priority,6}]", "ibrowse_options": "[{prefer_ipv6, true}]",
-		"cancel": false, "id": 5, "coment": "typo", "Continuous": 1
+		"use_checkpoints": false, "checkpoint_interval": "5000", "use_bulk_get": false, "worker_processes": 2,
+		"worker_batch_size": "100", "http_connections": 7, "connection_timeout": 1000, "retries_per_request": 0,
+		"socket_options": "[{nodelay, true},{sndbuf,1000}, {recbuf , 2000},{buffer,3000},{priority,6}]",
+		"ibrowse_options": "[{prefer_ipv6, true}]", "cancel": false, "id": 5, "coment": "typo", "Continuous": 1
 	}`)
 	endpoint := Endpoint{Timeout: time.Second, Connections: 7,
 		SocketOptions: SocketOptions{NoDelay: true, SendBuffer: 1000, ReceiveBuffer: 2000, Buffer: 3000, Priority: 6}}
@@ -173,41 +173,6 @@ func TestLongestNumber(t *testing.T) {
 	number := strings.Repeat("1", maxDigits)
 	if r := document(t, "{"+ends+`,"since_seq":`+number+"}"); string(r.SinceSeq) != number {
 		t.Errorf("%s", r.SinceSeq)
-	}
-}
-
-func TestChangesParams(t *testing.T) {
-	for in, want := range map[string]string{
-		`"doc_ids":["x"]`:        "filter=_doc_ids",
-		`"selector":{}`:          "filter=_selector",
-		`"query_params":{"a":1}`: "",
-		`"filter":"d/f"`:         "filter=d/f",
-		`"filter":"d/f","query_params":{"z":"x y","a":1.0,"n":null,"o":{"a":[]},"key":"k"}`:                    `filter=d/f&z=x y&a=1.0&n=null&o={"a":[]}&key=k`,
-		`"filter":"d/f","query_params":{"attachments":"no","include_docs":false,"limits":3}`:                   `filter=d/f&attachments=no&include_docs=false&limits=3`,
-		`"filter":"_view","query_params":{"view":"d/v","key":"k","reduce":false,"include_docs":false,"q":"k"}`: `filter=_view&view=d/v&key="k"&reduce=false&include_docs=false&q=k`,
-	} {
-		var got []string
-		for _, p := range document(t, "{"+ends+","+in+"}").Filter.ChangesParams() {
-			got = append(got, p.Name+"="+p.Value)
-		}
-		if strings.Join(got, "&") != want {
-			t.Errorf("%s: got %s, want %s", in, strings.Join(got, "&"), want)
-		}
-	}
-}
-
-// TestEveryParam: a filter is told all that the document says, or the document is refused.
-func TestEveryParam(t *testing.T) {
-	for _, name := range append([]string{"attachments", "include_docs", "conflicts", "att_encoding_info", "view", "q"}, feedParams...) {
-		for _, name := range []string{name, strings.ToUpper(name)} {
-			r, err := parseDocument(`{"_id":"a",`+ends+`,"filter":"d/f","query_params":{"`+name+`":"x"}}`,
-				DefaultConfig())
-			if refused := slices.Contains(feedParams, strings.ToLower(name)); refused != (err != nil) {
-				t.Errorf("%s: %v", name, err)
-			} else if !refused && !slices.Contains(r.Filter.ChangesParams(), peer.Param{Name: name, Value: "x"}) {
-				t.Errorf("%s: the filter is told %v", name, r.Filter.ChangesParams())
-			}
-		}
 	}
 }
 

@@ -12,9 +12,12 @@ import (
 
 // secretive is a document with a secret in every place that takes one.
 const secretive = `{
-	"source": {"url": "http://h/a", "headers": {"X-Token": "SECRET1", "authorization": "Bearer SECRET2"}, "auth": {"basic": {"username": "SECRET3", "password": "SECRET4<&>"}}},
-	"target": "http://SECRET5:SECRET6@h/b", "source_proxy": "http://SECRET7:SECRET8@p", "target_proxy": "socks5://SECRET9:SECRET0@p",
-	"selector": {"a": "<&>"}, "since_seq": [null], "create_target": true, "create_target_params": {"q": 1}, "user_ctx": {"roles": ["x"]}
+	"source": {"url": "http://h/a", "headers": {"X-Token": "SECRET1", "authorization": "Bearer SECRET2"},
+		"auth": {"basic": {"username": "SECRET3", "password": "SECRET4<&>"}}},
+	"target": "http://SECRET5:SECRET6@h/b",
+	"source_proxy": "http://SECRET7:SECRET8@p", "target_proxy": "socks5://SECRET9:SECRET0@p",
+	"selector": {"a": "<&>"}, "since_seq": [null], "create_target": true, "create_target_params": {"q": 1},
+	"user_ctx": {"roles": ["x"]}
 }`
 
 func TestNothingShowsSecrets(t *testing.T) {
@@ -34,7 +37,9 @@ func TestNothingShowsSecrets(t *testing.T) {
 	shown := []string{text.String(), js.String(), string(public)}
 	hidden := struct{ r Replication }{*r} // fmt asks no methods of unexported fields
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%d", "%q", "%x"} {
-		for _, v := range []any{r, *r, hidden, r.Source, r.Source.Headers, r.Target.Credentials, r.Target.Credentials.User, r.Source.Proxy} {
+		for _, v := range []any{
+			r, *r, hidden, r.Source, r.Source.Headers, r.Target.Credentials, r.Target.Credentials.User, r.Source.Proxy,
+		} {
 			shown = append(shown, fmt.Sprintf(format, v))
 		}
 	}
@@ -51,9 +56,11 @@ func TestNothingShowsSecrets(t *testing.T) {
 // TestErrorsShowNoSecrets breaks a document everywhere.
 func TestErrorsShowNoSecrets(t *testing.T) {
 	for i := range len(secretive) {
-		for _, broken := range []string{secretive[:i], secretive[:i] + secretive[i+1:], secretive[:i] + `"` + secretive[i:], secretive[:i] + `\` + secretive[i:],
-			secretive[:i] + "@" + secretive[i:], secretive[:i] + "/" + secretive[i:],
-			secretive[:i] + "\x01" + secretive[i:], secretive[:i] + "}" + secretive[i:]} {
+		before, after := secretive[:i], secretive[i:]
+		for _, broken := range []string{
+			before, before + after[1:], before + `"` + after, before + `\` + after, before + "@" + after,
+			before + "/" + after, before + "\x01" + after, before + "}" + after,
+		} {
 			if _, err := parseDocument(broken, DefaultConfig()); err != nil && strings.Contains(err.Error(), "SECRE") {
 				t.Errorf("%s: %v", broken, err)
 			}
@@ -100,9 +107,11 @@ func encode(t testing.TB, r *Replication) []byte {
 
 func TestDecodeRefuses(t *testing.T) {
 	good := encode(t, document(t, secretive))
-	for _, raw := range [][]byte{nil, []byte("null"), []byte("{}"), []byte("[]"), good[:len(good)-1], good[:len(good)/2],
+	for _, raw := range [][]byte{
+		nil, []byte("null"), []byte("{}"), []byte("[]"), good[:len(good)-1], good[:len(good)/2],
 		bytes.Replace(good, []byte(`"secrets":[`), []byte(`"secrets":["",`), 1),
-		bytes.Replace(good, []byte(`"secrets"`), []byte(`"x"`), 1)} {
+		bytes.Replace(good, []byte(`"secrets"`), []byte(`"x"`), 1),
+	} {
 		if r, err := Decode(raw); err == nil || r != nil {
 			t.Errorf("%s: %v %v", raw, r, err)
 		}
@@ -113,9 +122,10 @@ func TestEqual(t *testing.T) {
 	base := `"source":"http://u:p@h/a","target":"http://t/b","doc_ids":["b","a"]`
 	for more, same := range map[string]bool{
 		base: true,
-		base + `,"_id":"x","_rev":"1-x","owner":"o","user_ctx":{"name":"n","roles":["r"]},"comment":1`:                                  true,
-		`"doc_ids":["a","b","a"],"target":"http://t/b/","source":{"url":"http://h/a","auth":{"basic":{"username":"u","password":"p"}}}`: true,
-		base + `,"worker_batch_size":"500","use_bulk_get":true,"create_target_params":{"q":2}`:                                          true,
+		base + `,"_id":"x","_rev":"1-x","owner":"o","user_ctx":{"name":"n","roles":["r"]},"comment":1`: true,
+		base + `,"worker_batch_size":"500","use_bulk_get":true,"create_target_params":{"q":2}`:         true,
+		`"doc_ids":["a","b","a"],"target":"http://t/b/",` +
+			`"source":{"url":"http://h/a","auth":{"basic":{"username":"u","password":"p"}}}`: true,
 		base + `,"continuous":true`:    false,
 		base + `,"worker_processes":3`: false,
 		base + `,"worker_processes":4`: false,

@@ -112,7 +112,9 @@ func (t *erlangText) take(token string) (found bool) {
 
 // word takes an unquoted atom or an integer.
 func (t *erlangText) word() string {
-	end := strings.IndexFunc(t.rest, func(r rune) bool { return r > 'z' || !isAlphanumeric(byte(r)) && r != '_' && r != '-' })
+	end := strings.IndexFunc(t.rest, func(r rune) bool {
+		return r > 'z' || !isAlphanumeric(byte(r)) && r != '_' && r != '-'
+	})
 	if end < 0 {
 		end = len(t.rest)
 	}

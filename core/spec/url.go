@@ -29,7 +29,8 @@ var (
 	errHost       = errors.New("it has no host name")
 	errIPv6       = errors.New("its IPv6 address is not closed or not one")
 	errHostEscape = errors.New("its host name has an ASCII character written with %, which no host name may have")
-	errPort       = errors.New("its port is not a number from 1 to 65535, or its password has a / or ?, which only those in `auth.basic` may")
+	errPort       = errors.New("its port is not a number from 1 to 65535, or its password has a / or ?, " +
+		"which only those in `auth.basic` may")
 	errFragment   = errors.New("it has a fragment; a # in a name is written %23")
 	errPercent    = errors.New("it has a % without two hexadecimal digits; a plain % is written %25")
 	errCharacters = errors.New("it has a character that must be percent-encoded")

@@ -118,7 +118,9 @@ func TestQueries(t *testing.T) {
 	if got := fmt.Sprint(tree.Path(mustRev(t, "9-q"))); got != "[q p]" {
 		t.Errorf("a forged history was grafted: %s", got)
 	}
-	for missing, want := range map[string]string{"5-n": "[4-d 3-x 2-z]", "1-n 4-n": "[3-x 2-z]", "2-n": "[]", "": "[]"} {
+	for missing, want := range map[string]string{
+		"5-n": "[4-d 3-x 2-z]", "1-n 4-n": "[3-x 2-z]", "2-n": "[]", "": "[]",
+	} {
 		var revs []Rev
 		for _, m := range strings.Fields(missing) {
 			revs = append(revs, mustRev(t, m))

@@ -114,7 +114,8 @@ func TestReadsOfHostileKeys(t *testing.T) {
 	if _, err := b.Get([]byte{0xff}); kv.CodeOf(err) != kv.KeyOutsideLegalRange {
 		t.Errorf("system key: %v", err)
 	}
-	if _, err := b.GetRange(kv.Range{Begin: []byte("a"), End: []byte("\xff\x00")}, kv.RangeOptions{}); kv.CodeOf(err) != kv.KeyOutsideLegalRange {
+	beyond := kv.Range{Begin: []byte("a"), End: []byte("\xff\x00")}
+	if _, err := b.GetRange(beyond, kv.RangeOptions{}); kv.CodeOf(err) != kv.KeyOutsideLegalRange {
 		t.Errorf("system range: %v", err)
 	}
 	if got, err := b.GetRange(kv.Range{Begin: nil, End: []byte{0xff}}, kv.RangeOptions{Limit: -1}); len(got) != 1 ||

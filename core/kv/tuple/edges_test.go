@@ -58,7 +58,9 @@ func TestScanEdges(t *testing.T) {
 
 // TestLongerThanNeeded: an integer has one encoding, so that a key has one value.
 func TestLongerThanNeeded(t *testing.T) {
-	for _, packed := range []string{"1500", "160001", "13ff", "1d08ffffffffffffffff", "0bf70000000000000000", "1d0900ffffffffffffffff", "1d00"} {
+	for _, packed := range []string{
+		"1500", "160001", "13ff", "1d08ffffffffffffffff", "0bf70000000000000000", "1d0900ffffffffffffffff", "1d00",
+	} {
 		raw, _ := hex.DecodeString(packed)
 		if got, err := Unpack(raw); !errors.Is(err, ErrMalformed) ||
 			!strings.Contains(err.Error(), "longer than needed") {

@@ -119,7 +119,9 @@ func scan(b []byte, d any) (rest []byte, err error) {
 	return rest, err
 }
 
-func typed[T any](b []byte, code byte, name string, decode func([]byte) (T, []byte, error)) (v T, rest []byte, err error) {
+func typed[T any](
+	b []byte, code byte, name string, decode func([]byte) (T, []byte, error),
+) (v T, rest []byte, err error) {
 	if b[0] != code {
 		return v, nil, mismatch(b, name)
 	}
