@@ -18,7 +18,8 @@ func FuzzRevsDiff(f *testing.F) {
 		f.Add([]byte(answer.body))
 	}
 	f.Add([]byte(`{"doc":{"missing":["2-B"]},"new":{"missing":["01-z"]}}`))
-	f.Add([]byte(`{"new":{"missing":["1-z","9-q"],"possible_ancestors":["1-a"]},"doc":{"missing":[]},"else":{"missing":["1-a"]}}`))
+	f.Add([]byte(`{"new":{"missing":["1-z","9-q"],"possible_ancestors":["1-a"]},` +
+		`"doc":{"missing":[]},"else":{"missing":["1-a"]}}`))
 	asked := []peer.DocRevs{{ID: "doc", Revs: []string{"2-b", "3-x", "1-y"}},
 		{ID: "new", Revs: []string{"1-z"}}, {ID: "gone", Revs: []string{"2-e"}}}
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -66,7 +67,8 @@ func FuzzBulkDocs(f *testing.F) {
 		f.Add([]byte(answer.body))
 	}
 	f.Add([]byte(`[{"id":"a","rev":"1-a","error":{},"reason":"` + password + `"},{"ok":true,"id":"b"}]`))
-	fetched := []byte(`{"results":[{"id":"a","docs":[{"ok":{"_id":"a","_rev":"1-a"}}]},{"id":"b","docs":[{"ok":{"_id":"b","_rev":"1-b"}}]}]}`)
+	fetched := []byte(`{"results":[{"id":"a","docs":[{"ok":{"_id":"a","_rev":"1-a"}}]},` +
+		`{"id":"b","docs":[{"ok":{"_id":"b","_rev":"1-b"}}]}]}`)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		w := wire{answer: func(r *http.Request, _ []byte) []byte {
 			if r.URL.Path == "/db/_bulk_get" {
@@ -118,7 +120,9 @@ func FuzzBulkGet(f *testing.F) {
 	f.Add([]byte(`{"results":[{"id":"doc","docs":[{"ok":{"_id":"doc","_rev":"2-b","_revisions":{"start":2,`+
 		`"ids":["b","a"]},"_attachments":{"x":{"revpos":1,"length":3,"stub":true},"y":{"data":"aGk="}}}}]}]}`),
 		uint16(200), true)
-	f.Add([]byte(`{"results":[{"docs":[{"ok":{"_id":"doc","_rev":"9-z","_revisions":{"start":9,"ids":["z","x"]},"a":1e400}},{"error":{"id":"gone","rev":"2-e","error":"not_found","reason":"missing"}}],"id":"doc"}]}`), uint16(10), false)
+	f.Add([]byte(`{"results":[{"docs":[{"ok":{"_id":"doc","_rev":"9-z","_revisions":{"start":9,"ids":["z","x"]},`+
+		`"a":1e400}},{"error":{"id":"gone","rev":"2-e","error":"not_found","reason":"missing"}}],"id":"doc"}]}`),
+		uint16(10), false)
 	asked := []peer.DocRev{{ID: "doc", Rev: "2-c"}, {ID: "doc", Rev: "2-b", Since: []string{"1-a"}},
 		{ID: "gone", Rev: "2-e"}, {ID: "nope", Rev: "1-a"}, {ID: "doc", Rev: "7-x"}}
 	f.Fuzz(func(t *testing.T, body []byte, budget uint16, attachments bool) {

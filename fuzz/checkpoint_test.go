@@ -16,7 +16,8 @@ func FuzzCheckpoint(f *testing.F) {
 	for _, answer := range recordings(f, "local") {
 		f.Add([]byte(answer.body), []byte(answer.body))
 	}
-	f.Add([]byte(`{"session_id":"b","source_last_seq":"9-x","history":[{"session_id":"b","recorded_seq":"9-x"},{"session_id":"a","recorded_seq":5,"docs_read":7}]}`),
+	f.Add([]byte(`{"session_id":"b","source_last_seq":"9-x","history":[{"session_id":"b","recorded_seq":"9-x"},`+
+		`{"session_id":"a","recorded_seq":5,"docs_read":7}]}`),
 		[]byte(`{"session_id":"a","source_last_seq":5,"history":[{"session_id":"a","recorded_seq":5}]}`))
 	f.Add([]byte(`{"session_id":"b","source_last_seq":[12,"\u003c"]}`),
 		[]byte(`{"session_id":"b","source_last_seq":[ 12, "<" ],"history":null}`))

@@ -20,8 +20,10 @@ var namesKey = regexp.MustCompile(`^configuration( \S+)?: (\[[a-z.]+\] .|line \d
 // FuzzConfig reads any bytes as a configuration file. Accepted settings are within their limits and are those
 // that a plain reader of lines finds; an error names the section and the key.
 func FuzzConfig(f *testing.F) {
-	f.Add([]byte("[couchdb]\nuuid = 9ddf\n[chttpd]\nport=6000\nbind_address = ::1\n[admins]\nadm = -pbkdf2-aa,bb,10\n[fabric]\nx = 1\n"))
-	f.Add([]byte("; comment\n[replicator]\n max_jobs = 7\nmax_jobs = 8\ninterval = 1500\nmin_run_time_sec = 90s\nverify_ssl_certificates = false\r\nsocket_options = [{keepalive, true}]\n"))
+	f.Add([]byte("[couchdb]\nuuid = 9ddf\n[chttpd]\nport=6000\nbind_address = ::1\n" +
+		"[admins]\nadm = -pbkdf2-aa,bb,10\n[fabric]\nx = 1\n"))
+	f.Add([]byte("; comment\n[replicator]\n max_jobs = 7\nmax_jobs = 8\ninterval = 1500\nmin_run_time_sec = 90s\n" +
+		"verify_ssl_certificates = false\r\nsocket_options = [{keepalive, true}]\n"))
 	f.Add([]byte("[admins]\na = `b\nc = \"x\" ; y # z\nd = \"\"\"p\n[log]\nlevel = debug\n"))
 	f.Add([]byte("[replicator]\nmax_jobz = 5\n"))
 	f.Add([]byte("[replicator]\nmin_backoff_penalty_sec = 999999\n"))

@@ -20,9 +20,11 @@ func FuzzFeed(f *testing.F) {
 		f.Add([]byte(answer.body), uint8(2), uint8(7), false)
 		f.Add([]byte(answer.body), uint8(0), uint8(0), true)
 	}
-	f.Add([]byte("{\"results\":[\n{\"seq\":\"1-g1A\",\"id\":\"a\",\"changes\":[{\"rev\":\"1-a\"},{\"rev\":\"2-b\"}]},\n\n\n{\"seq\":[2,\"x\"],\"id\":\"\",\"changes\":[]}\n],\n\"last_seq\":\"2-g\",\"pending\":3}\n"),
+	f.Add([]byte("{\"results\":[\n"+`{"seq":"1-g1A","id":"a","changes":[{"rev":"1-a"},{"rev":"2-b"}]},`+"\n\n\n"+
+		`{"seq":[2,"x"],"id":"","changes":[]}`+"\n],\n"+`"last_seq":"2-g","pending":3}`+"\n"),
 		uint8(1), uint8(1), true)
-	f.Add([]byte(`{"last_seq":null,"results":[{"seq":1,"id":"a","changes":[{"rev":"1-a"},{"rev":"2-b"}],"removed":true,"doc":{"x":[{}]}}]}`), uint8(1), uint8(0), false)
+	f.Add([]byte(`{"last_seq":null,"results":[{"seq":1,"id":"a","changes":[{"rev":"1-a"},{"rev":"2-b"}],`+
+		`"removed":true,"doc":{"x":[{}]}}]}`), uint8(1), uint8(0), false)
 	f.Fuzz(func(t *testing.T, body []byte, limit, piece uint8, wait bool) {
 		rows, isFeed := plainFeed(body)
 		once(body, int(piece)).pair(t, func(do func(peer.Op) peer.Reply) {

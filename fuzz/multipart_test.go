@@ -24,9 +24,11 @@ func partOf(doc string, files ...string) string {
 	if len(files) == 0 {
 		return "\r\nContent-Type: application/json\r\n\r\n" + doc
 	}
-	text := "\r\nContent-Type: multipart/related; boundary=\"inner\"\r\n\r\n--inner\r\nContent-Type: application/json\r\n\r\n" + doc + "\r\n--inner"
+	text := "\r\nContent-Type: multipart/related; boundary=\"inner\"\r\n\r\n" +
+		"--inner\r\nContent-Type: application/json\r\n\r\n" + doc + "\r\n--inner"
 	for _, file := range files {
-		text += fmt.Sprintf("\r\nContent-Disposition: attachment; filename=\"x\"\r\nContent-Length: %d\r\n\r\n%s\r\n--inner", len(file), file)
+		text += fmt.Sprintf("\r\nContent-Disposition: attachment; filename=\"x\"\r\nContent-Length: %d\r\n\r\n"+
+			"%s\r\n--inner", len(file), file)
 	}
 	return text + "--"
 }
@@ -35,7 +37,8 @@ const (
 	docWithFiles = `{"_id":"doc","_rev":"2-b","_revisions":{"start":2,"ids":["b","a"]},"n":1.50,"_attachments":{` +
 		`"é\"x":{"content_type":"text/plain\n","revpos":2,"digest":"md5-x","length":5,"follows":true},` +
 		`"old":{"content_type":"a/b","revpos":1,"digest":"md5-y","length":9,"stub":true},` +
-		`"zip":{"content_type":"a/b","revpos":2,"digest":"md5-z","length":100,"encoding":"gzip","encoded_length":4,"follows":true}}}`
+		`"zip":{"content_type":"a/b","revpos":2,"digest":"md5-z","length":100,` +
+		`"encoding":"gzip","encoded_length":4,"follows":true}}}`
 	docAlone = `{"_id":"doc","_rev":"3-c","_revisions":{"start":3,"ids":["c","b","a"]},"_deleted":true}`
 )
 

@@ -22,11 +22,16 @@ func parseDocument(raw []byte, c spec.Config) (*spec.Replication, error) {
 // ids and is the same after a way through the job store, and its public view is JSON.
 func FuzzReplication(f *testing.F) {
 	for _, seed := range []string{
-		`{"source":"http://adm:pass@127.0.0.1:5984/db_a","target":"http://adm:pass@127.0.0.1:5984/db_b","continuous":true,"create_target":true}`,
-		`{"source":{"url":"https://h:6984/a%2Fb","headers":{"X-Foo":"1","Authorization":"Basic YWRtOnBhc3M="}},"target":{"url":"http://[::1]/t","auth":{"basic":{"username":"u","password":"p"}}}}`,
-		`{"_id":"r","source":"http://h/a","target":"http://h/b","doc_ids":["b","a%2Fc"],"worker_processes":"4","socket_options":"[{nodelay, true},{sndbuf,1000}]"}`,
-		`{"source":"http://h/a","target":"http://h/b","filter":"_view","query_params":{"view":"d/v","key":[1.5e3,-0,99999999999999999999]},"since_seq":[null]}`,
-		`{"source":"http://h/a","target":"http://h/b","selector":{"$nor":[{"a.b":{"$elemMatch":{"$gt":1}}}]},"source_proxy":"socks5://u:p@h:1"}`,
+		`{"source":"http://adm:pass@127.0.0.1:5984/db_a","target":"http://adm:pass@127.0.0.1:5984/db_b",` +
+			`"continuous":true,"create_target":true}`,
+		`{"source":{"url":"https://h:6984/a%2Fb","headers":{"X-Foo":"1","Authorization":"Basic YWRtOnBhc3M="}},` +
+			`"target":{"url":"http://[::1]/t","auth":{"basic":{"username":"u","password":"p"}}}}`,
+		`{"_id":"r","source":"http://h/a","target":"http://h/b","doc_ids":["b","a%2Fc"],"worker_processes":"4",` +
+			`"socket_options":"[{nodelay, true},{sndbuf,1000}]"}`,
+		`{"source":"http://h/a","target":"http://h/b","filter":"_view",` +
+			`"query_params":{"view":"d/v","key":[1.5e3,-0,99999999999999999999]},"since_seq":[null]}`,
+		`{"source":"http://h/a","target":"http://h/b","selector":{"$nor":[{"a.b":{"$elemMatch":{"$gt":1}}}]},` +
+			`"source_proxy":"socks5://u:p@h:1"}`,
 		`{"cancel":true,"_local_id":"c3ea6b4cefdc0f0804973a398c3178c0 continuous"}`,
 		`{"source":"http://u:p@ss@h","target":"db"}`,
 	} {

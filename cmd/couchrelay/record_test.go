@@ -51,7 +51,8 @@ func TestRecordedServiceDecidesTheSame(t *testing.T) {
 	r.recordTo(path)
 	r.fill(300)
 	secretly := func(url string) string {
-		return fmt.Sprintf(`{"url":%q,"auth":{"basic":{"username":"anna","password":"hunter2"}},"headers":{"X-Token":"tok3n"}}`, url)
+		return fmt.Sprintf(`{"url":%q,"auth":{"basic":{"username":"anna","password":"hunter2"}},`+
+			`"headers":{"X-Token":"tok3n"}}`, url)
 	}
 	r.want(201, "PUT", "_replicator/one", r.body(""))
 	r.want(201, "PUT", "_replicator/two", r.body(`,"continuous":true`))

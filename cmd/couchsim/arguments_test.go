@@ -5,8 +5,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-
-	"github.com/alecthomas/kong"
 )
 
 // TestArguments: what would be ignored is refused.
@@ -56,7 +54,7 @@ func TestArguments(t *testing.T) {
 			args = append(args, "")
 		}
 		var c commands
-		ctx, err := kong.Must(&c, kong.Name("couchsim")).Parse(args)
+		ctx, err := newParser(&c, func(int) {}).Parse(args)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %v, want %q", line, err, want)
 		}

@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"couchrelay/internal/handbook"
-
-	"github.com/alecthomas/kong"
 )
 
 // TestHandbook: every command and flag of couchsim that the documents show is there.
@@ -42,7 +40,7 @@ var ofSimulator = regexp.MustCompile(`^(scenarios/.*|docs/simulator.md)$`)
 
 // mistakes returns what a document shows and couchsim has not.
 func mistakes(d handbook.Document) (list []string) {
-	program := kong.Must(&commands{}, kong.Name("couchsim"), kong.Exit(func(int) {})).Model
+	program := newParser(&commands{}, func(int) {}).Model
 	for _, c := range handbook.Commands("couchsim", append(d.Blocks(), d.Spans()...)) {
 		if err := handbook.Check(program, c.Args); err != nil {
 			list = append(list, fmt.Sprintf("%s: %v", c.At, err))

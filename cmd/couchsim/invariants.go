@@ -13,13 +13,13 @@ import (
 
 // invariantsCommand lists what must hold.
 type invariantsCommand struct {
-	ID string `arg:"" optional:"" help:"Only this one, or all whose ids begin so, with the planted bugs that they caught."`
+	ID string `arg:"" optional:"" help:"Only this one, or all whose ids begin so, with the planted bugs they caught."`
 }
 
 // Help is kong's.
 func (invariantsCommand) Help() string {
-	return `S holds while things happen, L after all trouble is over, B (nothing loops busily) and P (nothing panics) always.
-A number counts planted bugs that the invariant caught, according to sim/mutants/caught.txt.`
+	return "S holds while things happen, L after all trouble is over, B (nothing loops busily) and P (nothing " +
+		"panics) always.\nA number counts planted bugs that the invariant caught, according to sim/mutants/caught.txt."
 }
 
 func (c *invariantsCommand) Run() error {

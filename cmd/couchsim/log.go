@@ -16,7 +16,8 @@ import (
 // replayLog plays the events of a service again.
 func (c *replayCommand) replayLog(stdout io.Writer) error {
 	if c.File != "" || c.Seed != nil || c.Timeline != "" || c.Until != "" {
-		return errors.New("--log goes with --grep alone: a log has one run, without scenario, seed or timeline, to its end")
+		return errors.New("--log goes with --grep alone: " +
+			"a log has one run, without scenario, seed or timeline, to its end")
 	}
 	grep, err := regexp.Compile(c.Grep)
 	if err != nil {

@@ -79,7 +79,10 @@ func TestReplayLogRefuses(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("hello\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []replayCommand{{Log: path, Seed: &seed}, {Log: path, Timeline: "x"}, {Log: path, Until: "5"}, {Log: path, Grep: "("}, {Log: bad}, {Log: path + "none"}} {
+	for _, c := range []replayCommand{
+		{Log: path, Seed: &seed}, {Log: path, Timeline: "x"}, {Log: path, Until: "5"}, {Log: path, Grep: "("},
+		{Log: bad}, {Log: path + "none"},
+	} {
 		if err := c.replayLog(&bytes.Buffer{}); err == nil {
 			t.Errorf("%+v was taken", c)
 		}

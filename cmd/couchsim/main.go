@@ -58,9 +58,17 @@ func collectRarely() (ballast []byte) {
 	return make([]byte, 64<<20)
 }
 
+// sentences are what the help says of flags, where that is too long for their fields.
+var sentences = kong.Vars{
+	"replay_log":      "Play what couchrelay serve --record wrote through the core again, and compare what it decides.",
+	"replay_timeline": "Write a picture of the run, one HTML page, instead of showing it as text.",
+	"run_hashes":      "Write each seed and the hash of its run here: a change that only moves code leaves them all.",
+	"run_seeds":       "Number of seeds; 200, or as many as the scenario has, unless there is a duration.",
+}
+
 // newParser reads command lines into c. It calls exit after a mistake, and after help.
 func newParser(c *commands, exit func(status int)) *kong.Kong {
-	return kong.Must(c, kong.Name("couchsim"), kong.UsageOnError(),
+	return kong.Must(c, kong.Name("couchsim"), kong.UsageOnError(), sentences,
 		kong.Exit(func(status int) { exit(min(status, 1)) }), // kong has others
 		kong.Description("Simulations of couchrelay. Exit status: 0 when all invariants held, 2 when one of safety "+
 			"broke (S, B, P), 3 when only liveness did (L), 130 when none broke before a signal ended it, "+

@@ -32,9 +32,9 @@ type mutantsCommand struct {
 
 // Help is kong's.
 func (mutantsCommand) Help() string {
-	return "Compiles a copy of couchsim for each bug, with the Go toolchain, and plays seeds of profile small until an " +
-		"invariant breaks. The source is not touched. The table is sim/mutants/caught.txt, as it was when this program " +
-		"was built."
+	return "Compiles a copy of couchsim for each bug, with the Go toolchain, and plays seeds of profile small until " +
+		"an invariant breaks. The source is not touched. The table is sim/mutants/caught.txt, as it was when this " +
+		"program was built."
 }
 
 func (c *mutantsCommand) Run() error {

@@ -23,8 +23,8 @@ type replayCommand struct {
 	Until string  `help:"Stop at this event, or this time after the beginning." placeholder:"49233|12m"`
 	Grep  string  `help:"Show only lines that match." placeholder:"REGEXP"`
 
-	Log      string `help:"Play what couchrelay serve --record wrote through the core again, and compare what it decides." type:"existingfile" placeholder:"FILE"`
-	Timeline string `help:"Write a picture of the run, one HTML page, instead of showing it as text." type:"path" placeholder:"FILE"`
+	Log      string `help:"${replay_log}" type:"existingfile" placeholder:"FILE"`
+	Timeline string `help:"${replay_timeline}" type:"path" placeholder:"FILE"`
 }
 
 // Help is kong's.

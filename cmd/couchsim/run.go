@@ -21,12 +21,12 @@ import (
 type runCommand struct {
 	choice
 	Seed     *uint64       `help:"First seed; 0, or the scenario's first." placeholder:"N"`
-	Seeds    uint64        `help:"Number of seeds; 200, or as many as the scenario has, unless there is a duration." placeholder:"N"`
+	Seeds    uint64        `help:"${run_seeds}" placeholder:"N"`
 	Duration time.Duration `help:"Play as many seeds as start within this time." placeholder:"90s"`
 	Workers  int           `help:"Worlds at once; one on each core unless told." placeholder:"N"`
 	Twice    bool          `help:"Play every seed a second time in another process, and compare."`
 	Stop     int           `help:"Stop after so many violations; 0 goes on to the end." default:"1"`
-	Hashes   string        `help:"Write each seed and the hash of its run here: a change that only moves code leaves them all." placeholder:"FILE" type:"path"`
+	Hashes   string        `help:"${run_hashes}" placeholder:"FILE" type:"path"`
 }
 
 // Validate is kong's.

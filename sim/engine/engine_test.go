@@ -156,7 +156,10 @@ func TestResume(t *testing.T) {
 	e.Resume(p)
 	plan(0, p, "new")
 	e.Run(instant.Seconds(99), nil)
-	if want := []string{"p7 at 5", "p6 at 5", "p5 at 5", "p4 at 5", "p3 at 5", "new at 5", "p2 at 6", "p1 at 7", "p0 at 8", "q at 30"}; !slices.Equal(got, want) {
+	want := []string{
+		"p7 at 5", "p6 at 5", "p5 at 5", "p4 at 5", "p3 at 5", "new at 5", "p2 at 6", "p1 at 7", "p0 at 8", "q at 30",
+	}
+	if !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -267,7 +267,8 @@ func TestOutage(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	c := w.start(func() {
-		if _, err := kv.Run(ctx, db, func(tx kv.Tx) ([]byte, error) { return tx.Get([]byte("k")) }); err != context.Canceled || w.now >= over {
+		get := func(tx kv.Tx) ([]byte, error) { return tx.Get([]byte("k")) }
+		if _, err := kv.Run(ctx, db, get); err != context.Canceled || w.now >= over {
 			t.Errorf("%v at %v", err, w.now)
 		}
 	})

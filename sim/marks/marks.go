@@ -70,7 +70,8 @@ func Count(marks []Mark, profile io.Reader, module string) error {
 			continue
 		}
 		var first, firstColumn, last, lastColumn, statements, count int
-		if _, err := fmt.Sscanf(rest, "%d.%d,%d.%d %d %d", &first, &firstColumn, &last, &lastColumn, &statements, &count); err != nil {
+		_, err := fmt.Sscanf(rest, "%d.%d,%d.%d %d %d", &first, &firstColumn, &last, &lastColumn, &statements, &count)
+		if err != nil {
 			return fmt.Errorf("coverage profile: line %q: %w", lines.Text(), err)
 		}
 		name := strings.TrimPrefix(file, module+"/")
@@ -92,7 +93,8 @@ func Count(marks []Mark, profile io.Reader, module string) error {
 	}
 	for i, m := range marks {
 		if size[i] == 0 {
-			return fmt.Errorf("coverage profile: knows nothing of %s:%d; was it made of another version, or without -coverpkg?", m.File, m.Line)
+			return fmt.Errorf("coverage profile: knows nothing of %s:%d; was it made of another version, "+
+				"or without -coverpkg?", m.File, m.Line)
 		}
 	}
 	return nil

@@ -14,9 +14,9 @@ import (
 var caught string
 
 // tableHead says what the table is, at its top.
-const tableHead = `# What came of the last hunt for each planted bug: its name, the invariant that broke (- for none) and the
-# number of seeds that were played. couchsim mutants --table sim/mutants/caught.txt writes it.
-`
+const tableHead = "" +
+	"# What came of the last hunt for each planted bug: its name, the invariant that broke (- for none) and the\n" +
+	"# number of seeds that were played. couchsim mutants --table sim/mutants/caught.txt writes it.\n"
 
 // Caught returns what the table says, for each mutant that it names.
 func Caught() ([]Catch, error) {

@@ -217,7 +217,8 @@ func (p *parser) rate(args []string) error {
 func (p *parser) decision(rest string) error {
 	words := strings.Split(rest, " ")
 	if len(words) < 3 || words[0] == "" {
-		return fmt.Errorf("decide: must be followed by a site, the number of a question and the answer, as in decide nemesis 3 node-crash")
+		return fmt.Errorf("decide: must be followed by a site, the number of a question and the answer, " +
+			"as in decide nemesis 3 node-crash")
 	}
 	index, err := strconv.Atoi(words[len(words)-2])
 	if err != nil || index < 0 {

@@ -64,7 +64,8 @@ func (s *shrinker) drop(group func(decide.Choice) string) {
 	slices.SortStableFunc(names, func(a, b string) int { return sizes[b] - sizes[a] })
 	for _, name := range names {
 		if sizes[name] > 1 {
-			s.adopt(s.variants(s.with(without(s.best.Decisions, func(c decide.Choice) bool { return group(c) == name })))...)
+			named := func(c decide.Choice) bool { return group(c) == name }
+			s.adopt(s.variants(s.with(without(s.best.Decisions, named)))...)
 		}
 	}
 }

@@ -81,7 +81,10 @@ func (s *shrinker) dropEvents() {
 // shorten ends the time of trouble earlier. The time to settle stays: with less of it healthy worlds
 // would fail.
 func (s *shrinker) shorten() {
-	for _, d := range []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour} {
+	for _, d := range []time.Duration{
+		time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 30 * time.Minute,
+		time.Hour, 2 * time.Hour,
+	} {
 		if d < s.best.Config.Duration && s.change(func(c *world.Config) { c.Duration = d }) {
 			return
 		}

@@ -66,8 +66,8 @@ type counted struct {
 // nil when all invariants held.
 func (r *Recorder) Write(out io.Writer, title string, violation *oracle.Violation) error {
 	return page.Execute(out, map[string]any{
-		"Title": title, "Events": r.trial.Engine.Played(), "Elapsed": r.trial.Elapsed().Round(time.Second), "Violation": violation,
-		"CSS": template.CSS(pageCSS), "JS": template.JS(pageJS), "Data": r.data(violation),
+		"Title": title, "Events": r.trial.Engine.Played(), "Elapsed": r.trial.Elapsed().Round(time.Second),
+		"Violation": violation, "CSS": template.CSS(pageCSS), "JS": template.JS(pageJS), "Data": r.data(violation),
 	})
 }
 
@@ -75,7 +75,8 @@ func (r *Recorder) data(violation *oracle.Violation) data {
 	end := max(r.trial.Elapsed().Milliseconds(), 1)
 	seconds := int(end/1000/maxBuckets) + 1
 	d := data{
-		End: end, Healed: r.healed, Texts: append([]string{}, r.texts.list...), Bucket: int64(seconds) * 1000, Least: r.least(end),
+		End: end, Healed: r.healed, Texts: append([]string{}, r.texts.list...),
+		Bucket: int64(seconds) * 1000, Least: r.least(end),
 		Nodes: []row{}, Jobs: []row{}, Faults: []int64{}, Loads: []counted{}, // the page takes no null for a list
 	}
 	if v := violation; v != nil {
@@ -89,7 +90,8 @@ func (r *Recorder) data(violation *oracle.Violation) data {
 	slices.SortStableFunc(r.order, func(a, b *job) int { return cmp.Compare(a.database, b.database) })
 	for _, j := range r.order {
 		d.Jobs = append(d.Jobs, row{
-			Name: j.name, Group: j.database, Blamed: violation != nil && strings.Contains(violation.Text, "job "+j.id+" "),
+			Name: j.name, Group: j.database,
+			Blamed:  violation != nil && strings.Contains(violation.Text, "job "+j.id+" "),
 			Changes: flatChanges(thinChanges(j.changes, d.Least)), Runs: flatRuns(thinRuns(j.runs, d.Least, end)),
 		})
 	}
