@@ -115,14 +115,18 @@ func TestCoefficientOfTheQueue(t *testing.T) {
 
 func TestMistakes(t *testing.T) {
 	for text, want := range map[string]string{
-		"[replicator]\nmax_jobs = many": "[replicator] max_jobs = many: must be a whole number from 0 to 1000000",
+		"[replicator]\nmax_jobs = many":  "[replicator] max_jobs = many: must be a whole number from 0 to 1000000",
+		"[replicator.shares]\nalice = 5": "[replicator.shares] alice: must be the name of a replicator database",
+		"[node_types]\nview_indexing = true": "[node_types] view_indexing: no such key; " +
+			"known are api_frontend, replication",
 		"[chttpd]\nbind_address = 0.0.0.0:5980": "[chttpd] bind_address = 0.0.0.0:5980: must be an IP address, " +
 			"a host name, or any for all addresses, without a port",
+		"[replicator]\ninterval = soon": "must be a whole number of milliseconds, at least 100, " +
+			"or a time such as 90s",
 		"[chttpd]\nbind_address = 256.1.1.1":                   "must be an IP address",
 		"[ssl]\nbind_address = [::1]":                          "must be an IP address",
 		"[prometheus]\nbind_address = http://relay1":           "must be an IP address",
 		"[replicator]\nmax_jobs = -1":                          "must be a whole number",
-		"[replicator]\ninterval = soon":                        "must be a whole number of milliseconds, at least 100, or a time such as 90s",
 		"[replicator]\ninterval = 99999999999999999999":        "must be a whole number of milliseconds",
 		"[replicator]\nhealth_threshold = 9223372036854775807": "must be a whole number of seconds",
 		"[replicator]\nuse_checkpoints = 1":                    "must be true or false",
@@ -134,28 +138,29 @@ func TestMistakes(t *testing.T) {
 		"max_jobs = 5":                                   "a key before the first [section]",
 		"[store]\nkey_prefix =":                          "[store] key_prefix = : must be 1 to 100 characters",
 		"[chttpd]\nbind_address =":                       "[chttpd] bind_address = : must not be empty",
-		"[replicator]\nssl_trusted_certificates_file = ": "[replicator] ssl_trusted_certificates_file = : must not be empty",
+		"[replicator]\nssl_trusted_certificates_file = ": ": must not be empty",
 		"[replicator]\ncert_file=\nkey_file=":            "[replicator] cert_file = : must not be empty",
-		"[couchdb]\nmaintenance_mode = yes":              "[couchdb] maintenance_mode = yes: must be one of false, true, nolb",
+		"[couchdb]\nmaintenance_mode = yes":              ": must be one of false, true, nolb",
 		"[node_types]\nreplication = 1":                  "[node_types] replication = 1: must be true or false",
-		"[node_types]\nview_indexing = true":             "[node_types] view_indexing: no such key; known are api_frontend, replication",
-		"[replicator]\nscheduling_policy = luck":         "[replicator] scheduling_policy = luck: must be one of fairshare, fifo, tags",
+		"[replicator]\nscheduling_policy = luck":         ": must be one of fairshare, fifo, tags",
 		"[replicator]\nscheduling_policy = lottery":      "lottery: is there for comparison in simulations",
-		"[replicator]\nusage_coeff = 0.91":               "[replicator] usage_coeff = 0.91: must be a number from 0 to 0.9",
+		"[replicator]\nusage_coeff = 0.91":               ": must be a number from 0 to 0.9",
 		"[replicator]\nusage_coeff = NaN":                "must be a number from 0 to 0.9",
-		"[replicator]\npriority_coeff = 0":               "[replicator] priority_coeff = 0: must be auto, or a number above 0 up to 1",
+		"[replicator]\npriority_coeff = 0":               ": must be auto, or a number above 0 up to 1",
 		"[replicator]\npriority_coeff = 1.1":             "must be auto, or a number above 0 up to 1",
 		"[replicator]\npriority_coeff = often":           "must be auto, or a number above 0 up to 1",
-		"[replicator.shares]\n_replicator = 0":           "[replicator.shares] _replicator = 0: must be a whole number from 1 to 1000",
+		"[replicator.shares]\n_replicator = 0":           ": must be a whole number from 1 to 1000",
 		"[replicator.shares]\n_replicator = 1001":        "must be a whole number from 1 to 1000",
 		"[replicator.shares]\n_replicator = 1.5":         "must be a whole number from 1 to 1000",
-		"[replicator.shares]\nalice = 5":                 "[replicator.shares] alice: must be the name of a replicator database",
 		"[replicator":                                    "line 1: a section is [name]",
 		"[]":                                             "line 1: a section is [name]",
 		"[admins]\n\nadm s3cret":                         "line 3: neither [section] nor key = value nor a comment",
 		"[admins]\nadm = *****":                          "adm: ***** stands for a password",
 		"[admins]\n= s3cret":                             "line 2: neither [section] nor key = value nor a comment",
 	} {
+		if strings.HasPrefix(want, ": ") { // after the setting itself
+			want = strings.Replace(text, "\n", " ", 1) + want
+		}
 		if _, err := load(t, text); err == nil || !strings.Contains(err.Error(), want) ||
 			strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%q: %v, want %q", text, err, want)

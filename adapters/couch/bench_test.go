@@ -142,8 +142,9 @@ func BenchmarkDocs(b *testing.B) {
 		if i > 0 {
 			answer.WriteByte(',')
 		}
-		fmt.Fprintf(&answer,
-			`{"id":%q,"docs":[{"ok":{"_id":%q,"_rev":"1-967a00dff5e02add41819138abb3284d","_revisions":{"start":1,"ids":["967a00dff5e02add41819138abb3284d"]},"name":"Some One","tags":["a","b","c"],"nested":{"n":%d,"x":[1,2,3]},"text":%q}}]}`,
+		fmt.Fprintf(&answer, `{"id":%q,"docs":[{"ok":{"_id":%q,"_rev":"1-967a00dff5e02add41819138abb3284d",`+
+			`"_revisions":{"start":1,"ids":["967a00dff5e02add41819138abb3284d"]},"name":"Some One",`+
+			`"tags":["a","b","c"],"nested":{"n":%d,"x":[1,2,3]},"text":%q}}]}`,
 			id, id, i, strings.Repeat("lorem ipsum ", 68))
 	}
 	answer.WriteString(`]}`)

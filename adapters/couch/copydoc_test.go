@@ -39,8 +39,8 @@ func (m *mixed) part(doc string, atts ...att) *mixed {
 	fmt.Fprintf(&m.out, "\r\n--outer\r\nContent-Type: multipart/related; boundary=\"inner\"\r\n\r\n"+
 		"--inner\r\nContent-Type: application/json\r\n\r\n%s\r\n--inner", doc)
 	for _, a := range atts {
-		fmt.Fprintf(&m.out,
-			"\r\nContent-Disposition: attachment; filename=\"%s\"\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s\r\n--inner", a.name, a.kind, len(a.data), a.data)
+		fmt.Fprintf(&m.out, "\r\nContent-Disposition: attachment; filename=\"%s\"\r\nContent-Type: %s\r\n"+
+			"Content-Length: %d\r\n\r\n%s\r\n--inner", a.name, a.kind, len(a.data), a.data)
 	}
 	m.out.WriteString("--")
 	return m
@@ -152,7 +152,8 @@ func TestCopyDoc(t *testing.T) {
 	answer := new(mixed).part(doc2, attText, attZip, attNone).missing("1-x").part(doc3).end()
 	target := &writes{t: t}
 	inRig(t, func(w http.ResponseWriter, r *http.Request) {
-		want := "/db/doc?open_revs=%5B%222-b%22%2C%221-x%22%2C%223-c%22%5D&revs=true&latest=true&atts_since=%5B%221-a%22%5D"
+		want := "/db/doc?open_revs=%5B%222-b%22%2C%221-x%22%2C%223-c%22%5D&revs=true&latest=true&" +
+			"atts_since=%5B%221-a%22%5D"
 		if r.Method != "GET" || r.RequestURI != want || r.Header.Get("Accept") != "multipart/mixed" {
 			t.Errorf("asked %s %s", r.Method, r.RequestURI)
 		}

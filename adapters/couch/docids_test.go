@@ -31,7 +31,8 @@ func TestNoDocIDs(t *testing.T) {
 		}
 		must[peer.Changes](r, peer.ReadChanges{Since: "0", Limit: 10})
 		want := "[POST filter=_doc_ids&feed=normal&heartbeat=10000&style=all_docs&since=0 " +
-			"GET feed=normal&heartbeat=10000&style=all_docs&since=0 GET feed=normal&heartbeat=10000&style=all_docs&since=0]"
+			"GET feed=normal&heartbeat=10000&style=all_docs&since=0 " +
+			"GET feed=normal&heartbeat=10000&style=all_docs&since=0]"
 		if fmt.Sprint(asked) != want {
 			t.Errorf("asked %v", asked)
 		}

@@ -271,7 +271,8 @@ func TestOtherFormats(t *testing.T) {
 		"00000000 {}\n":                     "was changed",
 		sealed(`{"header":{"format":"x"}}`): `the format is "x"`,
 		sealed(`{"end":"closed"}`):          "does not begin with a header",
-		sealed(`{"header":{"format":"couchrelay-events","version":99,"program":"couchrelay 9"}}`): "version 99, written by couchrelay 9; this program reads version 1",
+		sealed(`{"header":{"format":"couchrelay-events","version":99,"program":"couchrelay 9"}}`): "version 99, " +
+			"written by couchrelay 9; this program reads version 1",
 	} {
 		if _, err := Replay(strings.NewReader(text), nil); !errors.Is(err, ErrFormat) ||
 			!strings.Contains(err.Error(), want) {

@@ -22,9 +22,11 @@ const (
 		`"_attachments":{"f.txt":{"content_type":"text/plain","revpos":2,"data":"aGVsbG8="}}}`
 	other   = `{"_id":"doc","_rev":"2-c","_revisions":{"start":2,"ids":["c","a"]},"list":[{},[],null,true,""]}`
 	deleted = `{"_id":"gone","_rev":"2-e","_revisions":{"start":2,"ids":["e","d"]},"_deleted":true}`
-	design  = `{"_id":"_design/d","_rev":"1-f","_revisions":{"start":1,"ids":["f"]},"filters":{"all":"function (doc, req) { return true }"}}`
-	log     = `{"session_id":"s","source_last_seq":3,"replication_id_version":4,"history":[{"session_id":"s","start_time":"Thu, 07 Nov 2013 09:42:17 GMT",` +
-		`"end_time":"Thu, 07 Nov 2013 09:42:18 GMT","start_last_seq":0,"end_last_seq":"3-<&>","recorded_seq":"3-<&>","docs_read":5}]}`
+	design  = `{"_id":"_design/d","_rev":"1-f","_revisions":{"start":1,"ids":["f"]},` +
+		`"filters":{"all":"function (doc, req) { return true }"}}`
+	log = `{"session_id":"s","source_last_seq":3,"replication_id_version":4,"history":[{"session_id":"s",` +
+		`"start_time":"Thu, 07 Nov 2013 09:42:17 GMT","end_time":"Thu, 07 Nov 2013 09:42:18 GMT",` +
+		`"start_last_seq":0,"end_last_seq":"3-<&>","recorded_seq":"3-<&>","docs_read":5}]}`
 )
 
 // exchanges are requests in the order in which they are sent. The answers to those with a name are recorded

@@ -51,7 +51,8 @@ func run(m *testing.M) (code int) {
 			pouch[i] = p.url
 		}
 	} else {
-		fmt.Println("SKIPPED: all tests against pouchdb-server, since POUCHDB_SERVER does not name one; `make test` installs it")
+		fmt.Println("SKIPPED: all tests against pouchdb-server, since POUCHDB_SERVER does not name one; " +
+			"`make test` installs it")
 	}
 	if couch = os.Getenv("COUCHDB_URL"); couch != "" {
 		couch = strings.TrimSuffix(couch, "/") + "/"

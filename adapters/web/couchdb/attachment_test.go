@@ -41,10 +41,10 @@ func TestStandaloneAttachment(t *testing.T) {
 		"If-Match", "1-x")
 	s.Want("PUT /db/r/f one", 201, `{"ok":true,"id":"r","rev":"1-*"}`)
 	s.Want("PUT /db/r/f?rev=$rev two", 201, `{"ok":true,"id":"r","rev":"2-*"}`)
-	s.Want("GET /db/r?attachments=true", 200,
-		`{"_id":"r","_rev":"2-*","_attachments":{"f":{"content_type":"application/json","revpos":2,"digest":"md5-uKn3Fdu2T9XFbneDxoIKYQ==","data":"dHdv"}}}`)
+	two := `{"content_type":"application/json","revpos":2,"digest":"md5-uKn3Fdu2T9XFbneDxoIKYQ==","data":"dHdv"}`
+	s.Want("GET /db/r?attachments=true", 200, `{"_id":"r","_rev":"2-*","_attachments":{"f":`+two+`}}`)
 	s.Want("GET /db/a?attachments=true", 200, `{"_id":"a","_rev":"2-*","_attachments":{`+one+`"data":"b25l"},`+
-		`"g/h i":{"content_type":"application/json","revpos":2,"digest":"md5-uKn3Fdu2T9XFbneDxoIKYQ==","data":"dHdv"}}}`)
+		`"g/h i":`+two+`}}`)
 	s.Fails("DELETE /db/a/nope?rev=$rev", 404, "not_found", "Document is missing attachment")
 	s.Fails("DELETE /db/a/f", 409, "conflict", "Document update conflict.")
 	s.Fails("DELETE /db/a/f?rev=1-x", 409, "conflict", "Document update conflict.")
@@ -81,11 +81,14 @@ func TestEncodedAttachment(t *testing.T) {
 	}
 	s.Want("GET /db/a/f", 200, "hello hello", "Accept-Encoding", "gzip;q=0")
 	inline := s.Text(s.Ask("GET /db/a?attachments=true&att_encoding_info=true"))
-	if want := fmt.Sprintf(`"data":"%s","encoding":"gzip","encoded_length":%d}`, base64.StdEncoding.EncodeToString([]byte("hello hello")), len(packed)); !strings.Contains(inline, want) {
+	encoded := base64.StdEncoding.EncodeToString([]byte("hello hello"))
+	want := fmt.Sprintf(`"data":"%s","encoding":"gzip","encoded_length":%d}`, encoded, len(packed))
+	if !strings.Contains(inline, want) {
 		t.Errorf("%s, want %s in it", inline, want)
 	}
 	related := s.Text(s.Ask("GET /db/a?attachments=true", "Accept", "multipart/related"))
-	if want := fmt.Sprintf("\r\nContent-Length: %d\r\nContent-Encoding: gzip\r\n\r\n%s\r\n--H--", len(packed), packed); !strings.HasSuffix(related, want) {
+	want = fmt.Sprintf("\r\nContent-Length: %d\r\nContent-Encoding: gzip\r\n\r\n%s\r\n--H--", len(packed), packed)
+	if !strings.HasSuffix(related, want) {
 		t.Errorf("%q, want %q", related, want)
 	}
 }
@@ -138,7 +141,8 @@ func (s *site) putMulti(path, body string) string {
 func TestMultipart(t *testing.T) {
 	s := newSite(t)
 	big := strings.Repeat("ghijklmnop", 130_000)
-	doc := fmt.Sprintf(`{"_revisions":{"start":2,"ids":["m","l"]},"_attachments":{"f":{"follows":true,"length":3,"revpos":1,"content_type":"text/x"},`+
+	doc := fmt.Sprintf(`{"_revisions":{"start":2,"ids":["m","l"]},"_attachments":{`+
+		`"f":{"follows":true,"length":3,"revpos":1,"content_type":"text/x"},`+
 		`"in":{"data":"aW4=","revpos":2},"g\"":{"follows":true,"length":%d,"revpos":2,"content_type":"b/x"}}}`,
 		len(big))
 	if got := s.putMulti("/db/a?new_edits=false", multi(doc, "one", big)); got != `{"ok":true,"id":"a","rev":"2-m"}` {
@@ -153,26 +157,30 @@ func TestMultipart(t *testing.T) {
 		if answer.ContentLength != int64(len(got)) { // the random boundary has the length of its H's
 			got += strings.Repeat("H", int(answer.ContentLength)-len(got))
 		}
-		want := "--H\r\nContent-Type: application/json\r\n\r\n" + `{"_id":"a","_rev":"2-m","_revisions":{"start":2,"ids":["m","l"]},"_attachments":{` + one + `"length":3,"follows":true},`
-		if !strings.HasPrefix(got, want) ||
-			!strings.Contains(got,
-				"\r\n--H\r\nContent-Disposition: attachment; filename=\"g_\"\r\nContent-Type: b/x\r\nContent-Length: 1300000\r\n\r\n"+big+"\r\n--H--") {
+		want := "--H\r\nContent-Type: application/json\r\n\r\n" +
+			`{"_id":"a","_rev":"2-m","_revisions":{"start":2,"ids":["m","l"]},"_attachments":{` + one +
+			`"length":3,"follows":true},`
+		last := "\r\n--H\r\nContent-Disposition: attachment; filename=\"g_\"\r\nContent-Type: b/x\r\n" +
+			"Content-Length: 1300000\r\n\r\n" + big + "\r\n--H--"
+		if !strings.HasPrefix(got, want) || !strings.Contains(got, last) {
 			t.Errorf("%s: %.300s", accept, got)
 		}
 	}
-	if all := s.Text(s.Ask("GET /db/a?open_revs=all", "Accept", "multipart/mixed")); strings.Count(all, "Content-Disposition") != 3 {
+	all := s.Text(s.Ask("GET /db/a?open_revs=all", "Accept", "multipart/mixed"))
+	if strings.Count(all, "Content-Disposition") != 3 {
 		t.Errorf("multipart/mixed without all attachments: %.500s", all)
 	}
 	since := s.Text(s.Ask("GET /db/a?open_revs=all&atts_since=%5B%221-l%22%5D", "Accept", "multipart/mixed"))
 	if !strings.HasPrefix(since, "--H\r\nContent-Type: multipart/related; boundary=\"H\"\r\n\r\n--H\r\n") ||
 		!strings.Contains(since, one+`"length":3,"stub":true}`) ||
-		!strings.Contains(since,
-			`"in":{"content_type":"application/octet-stream","revpos":2,"digest":"md5-E7W/6W8+L+QRyfZvSlgq3w==","length":2,"follows":true}`) {
+		!strings.Contains(since, `"in":{"content_type":"application/octet-stream","revpos":2,`+
+			`"digest":"md5-E7W/6W8+L+QRyfZvSlgq3w==","length":2,"follows":true}`) {
 		t.Errorf("%.500s", since)
 	}
 	s.Want("GET /db/a?atts_since=%5B%222-m%22%5D", 200, s.Text(s.Ask("GET /db/a"))) // nothing is newer: all stubs
 	// An edit carries the others over.
-	if got := s.putMulti("/db/a", multi(`{"_rev":"2-m","_attachments":{"f":{"stub":true},"n":{"follows":true,"length":2}}}`, "nn")); got != `{"ok":true,"id":"a","rev":"3-*"}` {
+	edit := multi(`{"_rev":"2-m","_attachments":{"f":{"stub":true},"n":{"follows":true,"length":2}}}`, "nn")
+	if got := s.putMulti("/db/a", edit); got != `{"ok":true,"id":"a","rev":"3-*"}` {
 		t.Fatal(got)
 	}
 	s.Want("GET /db/a/f", 200, "one")
@@ -232,8 +240,10 @@ func TestMultipartRefused(t *testing.T) {
 			`{"error":"bad_request","reason":"the request body cannot be read: unexpected EOF"}`},
 		"empty": {"",
 			`{"error":"bad_request","reason":"the request body cannot be read: multipart: NextPart: EOF"}`},
-		"bad JSON":     {multi(`{`, "one"), `{"error":"bad_request","reason":"invalid UTF-8 JSON"}`},
-		"wrong digest": {multi(`{"_attachments":{"f":{"follows":true,"length":3,"digest":"md5-AAAAAAAAAAAAAAAAAAAAAA=="}}}`, "one"), `{"error":"content_md5_mismatch","reason":"The bytes of attachment f do not match its digest."}`},
+		"bad JSON": {multi(`{`, "one"), `{"error":"bad_request","reason":"invalid UTF-8 JSON"}`},
+		"wrong digest": {multi(`{"_attachments":{"f":{"follows":true,"length":3,`+
+			`"digest":"md5-AAAAAAAAAAAAAAAAAAAAAA=="}}}`, "one"),
+			`{"error":"content_md5_mismatch","reason":"The bytes of attachment f do not match its digest."}`},
 		"conflict": {multi(`{"_rev":"1-x","_attachments":{"f":{"follows":true,"length":2500000}}}`, big),
 			`{"error":"conflict","reason":"Document update conflict."}`},
 		"missing stub": {multi(`{"_attachments":{"f":{"follows":true,"length":2500000},"s":{"stub":true}}}`, big),
@@ -296,7 +306,8 @@ func TestManyInline(t *testing.T) {
 		follow = append(follow, fmt.Sprintf(`"%d":{"follows":true,"length":60000}`, i))
 		parts = append(parts, strings.Repeat("y", 60_000))
 	}
-	if got := s.putMulti("/db/m", multi(`{"_attachments":{`+strings.Join(follow, ",")+`}}`, parts...)); got != `{"ok":true,"id":"m","rev":"1-*"}` {
+	many := `{"_attachments":{` + strings.Join(follow, ",") + `}}`
+	if got := s.putMulti("/db/m", multi(many, parts...)); got != `{"ok":true,"id":"m","rev":"1-*"}` {
 		t.Error(got)
 	}
 	s.Want("GET /db/m/49", 200, strings.Repeat("y", 60_000))
@@ -358,7 +369,8 @@ func TestUploadMemory(t *testing.T) {
 		t.Errorf("%d MiB of heap for an upload of %d MiB", used>>20, size>>20)
 	}
 	s.Want("GET /db/a", 200,
-		`{"_id":"a","_rev":"1-*","_attachments":{"f":{"content_type":"b/x","revpos":1,"digest":"md5-f2FNqTKc066/WbkarcML8A==","length":67108864,"stub":true}}}`)
+		`{"_id":"a","_rev":"1-*","_attachments":{"f":{"content_type":"b/x","revpos":1,`+
+			`"digest":"md5-f2FNqTKc066/WbkarcML8A==","length":67108864,"stub":true}}}`)
 }
 
 // TestAttachmentGone: a document changes while its attachment is read; the answer is cut off.

@@ -25,8 +25,10 @@ import (
 // filled is a site with four changes: a, a conflicted c, a design document, a deleted d.
 func filled(t *testing.T, change ...func(o *Options)) *site {
 	s := newSite(t, change...)
-	for _, doc := range []string{`"_id":"a","_rev":"1-a","n":1`, `"_id":"c","_rev":"2-c","n":2`, `"_id":"c","_rev":"2-b","n":3`, `"_id":"_design/e","_rev":"1-e"`,
-		`"_id":"d","_rev":"2-d","_deleted":true`} {
+	for _, doc := range []string{
+		`"_id":"a","_rev":"1-a","n":1`, `"_id":"c","_rev":"2-c","n":2`, `"_id":"c","_rev":"2-b","n":3`,
+		`"_id":"_design/e","_rev":"1-e"`, `"_id":"d","_rev":"2-d","_deleted":true`,
+	} {
 		s.Want(`POST /db/_bulk_docs {"new_edits":false,"docs":[{`+doc+`}]}`, 201, `[]`)
 	}
 	return s

@@ -63,8 +63,9 @@ func TestServer(t *testing.T) {
 func TestDatabase(t *testing.T) {
 	s := newSite(t)
 	s.Want("GET /db/", 200,
-		`{"instance_start_time":T,"db_name":"db","purge_seq":"0","update_seq":S,"sizes":{"file":0,"external":0,"active":0},"props":{},`+
-			`"doc_del_count":0,"doc_count":0,"disk_format_version":8,"compact_running":false,"cluster":{"q":1,"n":1,"w":1,"r":1}}`)
+		`{"instance_start_time":T,"db_name":"db","purge_seq":"0","update_seq":S,`+
+			`"sizes":{"file":0,"external":0,"active":0},"props":{},"doc_del_count":0,"doc_count":0,`+
+			`"disk_format_version":8,"compact_running":false,"cluster":{"q":1,"n":1,"w":1,"r":1}}`)
 	s.Fails("PUT /db", 412, "file_exists", "The database could not be created, the file already exists.")
 	s.Fails("PATCH /db", 405, "method_not_allowed", "Only DELETE,GET,HEAD,POST,PUT allowed")
 	s.Want("POST /db/_ensure_full_commit", 201, `{"ok":true,"instance_start_time":T}`)
@@ -78,9 +79,11 @@ func TestDatabase(t *testing.T) {
 	s.Fails("DELETE /db?rev=1-x", 400, "bad_request",
 		"You tried to DELETE a database with a ?=rev parameter. Did you mean to DELETE a document instead?")
 	s.Want("DELETE /db", 200, `{"ok":true}`)
-	for _, request := range []string{"GET /db", "DELETE /db", "GET /db/a", "PUT /db/a {}", "GET /db/_changes", "GET /db/_all_docs", "POST /db/_revs_diff {}",
-		`POST /db/_bulk_docs {"docs":[{}]}`, `POST /db/_bulk_get {"docs":[]}`, "GET /db/_security",
-		"POST /db/_ensure_full_commit", "PUT /db/_revs_limit 3", "PUT /db/a/b x"} {
+	for _, request := range []string{
+		"GET /db", "DELETE /db", "GET /db/a", "PUT /db/a {}", "GET /db/_changes", "GET /db/_all_docs",
+		"POST /db/_revs_diff {}", `POST /db/_bulk_docs {"docs":[{}]}`, `POST /db/_bulk_get {"docs":[]}`,
+		"GET /db/_security", "POST /db/_ensure_full_commit", "PUT /db/_revs_limit 3", "PUT /db/a/b x",
+	} {
 		s.Fails(request, 404, "not_found", "Database does not exist.")
 	}
 }
@@ -145,7 +148,8 @@ func TestReplicatedDocument(t *testing.T) {
 	s.Want("GET /db/c?conflicts=true&deleted_conflicts=true", 200,
 		`{"_id":"c","_rev":"3-c","n":3,"_conflicts":["2-x"],"_deleted_conflicts":["3-y"]}`)
 	s.Want("GET /db/c?open_revs=all", 200,
-		`[{"ok":{"_id":"c","_rev":"3-c","n":3}},{"ok":{"_id":"c","_rev":"2-x","n":2}},{"ok":{"_id":"c","_rev":"3-y","_deleted":true}}]`)
+		`[{"ok":{"_id":"c","_rev":"3-c","n":3}},{"ok":{"_id":"c","_rev":"2-x","n":2}},`+
+			`{"ok":{"_id":"c","_rev":"3-y","_deleted":true}}]`)
 	s.Want("GET /db/c?open_revs=%5B%222-b%22,%229-z%22%5D&latest=true&revs=true", 200,
 		`[{"ok":{"_id":"c","_rev":"3-c","n":3,"_revisions":{"start":3,"ids":["c","b","a"]}}},{"missing":"9-z"}]`)
 	s.Want("GET /db/c?open_revs=[]", 200, `{"_id":"c","_rev":"3-c","n":3}`)
@@ -157,9 +161,9 @@ func TestReplicatedDocument(t *testing.T) {
 	s.Fails("GET /db/c?open_revs=%5B1%5D", 400, "bad_request", "Invalid rev format")
 	s.Fails("GET /db/c?rev=x", 400, "bad_request", "Invalid rev format")
 	mixed := s.Ask("GET /db/c?open_revs=%5B%223-c%22,%229-z%22%5D", "Accept", "multipart/mixed")
-	if got := s.Text(mixed); mixed.Header.Get("Content-Type")[:25] != `multipart/mixed; boundary` ||
-		got != "--H\r\nContent-Type: application/json\r\n\r\n"+
-			`{"_id":"c","_rev":"3-c","n":3}`+"\r\n--H\r\nContent-Type: application/json; error=\"true\"\r\n\r\n"+`{"missing":"9-z"}`+"\r\n--H--" {
+	parts := "--H\r\nContent-Type: application/json\r\n\r\n" + `{"_id":"c","_rev":"3-c","n":3}` +
+		"\r\n--H\r\nContent-Type: application/json; error=\"true\"\r\n\r\n" + `{"missing":"9-z"}` + "\r\n--H--"
+	if got := s.Text(mixed); mixed.Header.Get("Content-Type")[:25] != `multipart/mixed; boundary` || got != parts {
 		t.Errorf("%s %s", mixed.Header.Get("Content-Type"), got)
 	}
 }
@@ -181,11 +185,11 @@ func TestLocalDocument(t *testing.T) {
 func TestBulk(t *testing.T) {
 	s := newSite(t)
 	s.Want(`POST /db/_bulk_docs {"docs":[{"_id":"a","n":1},{"_id":"a"},{"_id":"_local/l"},{}]}`, 201,
-		`[{"ok":true,"id":"a","rev":"1-*"},`+
-			`{"id":"a","error":"conflict","reason":"Document update conflict."},{"ok":true,"id":"_local/l","rev":"0-1"},{"ok":true,"id":"H","rev":"1-*"}]`)
-	s.Want(`POST /db/_bulk_docs {"docs":[{"_id":"c","_revisions":{"start":2,"ids":["b","a"]}},{"_id":"c","_rev":"2-b"},`+
-		`{"_id":"d","_rev":"1-d","_attachments":{"f":{"stub":true}}}],"new_edits":false}`, 201,
-		`[{"id":"d","rev":"1-d","error":"missing_stub","reason":"Invalid attachment stub in d for f"}]`)
+		`[{"ok":true,"id":"a","rev":"1-*"},{"id":"a","error":"conflict","reason":"Document update conflict."},`+
+			`{"ok":true,"id":"_local/l","rev":"0-1"},{"ok":true,"id":"H","rev":"1-*"}]`)
+	s.Want(`POST /db/_bulk_docs {"docs":[{"_id":"c","_revisions":{"start":2,"ids":["b","a"]}},`+
+		`{"_id":"c","_rev":"2-b"},{"_id":"d","_rev":"1-d","_attachments":{"f":{"stub":true}}}],"new_edits":false}`,
+		201, `[{"id":"d","rev":"1-d","error":"missing_stub","reason":"Invalid attachment stub in d for f"}]`)
 	s.Want(`POST /db/_bulk_docs {"docs":[]}`, 201, `[]`)
 	for body, reason := range map[string]string{
 		`{}`: "POST body must include `docs` parameter.", `{"docs":3}`: "`docs` parameter must be an array.",
@@ -193,7 +197,8 @@ func TestBulk(t *testing.T) {
 		`{"docs":[3]}`:                "Document must be a JSON object",
 		`{"docs":[{}],"new_edits":3}`: "`new_edits` parameter must be a boolean.", `{"docs":[{}]`: "invalid UTF-8 JSON",
 		`{"docs":[{},`: "invalid UTF-8 JSON", ``: "invalid UTF-8 JSON", `{"docs":[{}]} x`: "invalid UTF-8 JSON",
-		`{"docs":[{"_id":"x"}],"new_edits":false}`: "When `new_edits: false`, the document needs `_rev` or `_revisions` specified",
+		`{"docs":[{"_id":"x"}],"new_edits":false}`: "When `new_edits: false`, " +
+			"the document needs `_rev` or `_revisions` specified",
 	} {
 		s.Fails("POST /db/_bulk_docs "+body, 400, "bad_request", reason)
 	}
@@ -204,13 +209,14 @@ func TestBulk(t *testing.T) {
 	s.Fails(`POST /db/_bulk_docs {"docs":[]}`, 415, "bad_content_type", "Content-Type must be application/json",
 		"Content-Type", "text/plain")
 
-	s.Want(`POST /db/_bulk_get?revs=true&latest=true {"docs":[{"id":"c"},{"id":"c","rev":"1-a","atts_since":[]},{"id":"c","rev":"1-z"},{"id":"nope"},{"id":"c","rev":"x"},{"rev":"1-a"}]}`,
-		200, `{"results":[{"id":"c","docs":[{"ok":{"_id":"c","_rev":"2-b","_revisions":{"start":2,"ids":["b","a"]}}}]},`+
-			`{"id":"c","docs":[{"ok":{"_id":"c","_rev":"2-b","_revisions":{"start":2,"ids":["b","a"]}}}]},`+
-			`{"id":"c","docs":[{"error":{"id":"c","rev":"1-z","error":"not_found","reason":"missing"}}]},`+
-			`{"id":"nope","docs":[{"error":{"id":"nope","rev":"undefined","error":"not_found","reason":"missing"}}]},`+
-			`{"id":"c","docs":[{"error":{"id":"c","rev":"x","error":"bad_request","reason":"Invalid rev format"}}]},`+
-			`{"id":"","docs":[{"error":{"id":"","rev":"undefined","error":"bad_request","reason":"document id missed"}}]}]}`)
+	found := `{"id":"c","docs":[{"ok":{"_id":"c","_rev":"2-b","_revisions":{"start":2,"ids":["b","a"]}}}]},`
+	s.Want(`POST /db/_bulk_get?revs=true&latest=true {"docs":[{"id":"c"},{"id":"c","rev":"1-a","atts_since":[]},`+
+		`{"id":"c","rev":"1-z"},{"id":"nope"},{"id":"c","rev":"x"},{"rev":"1-a"}]}`, 200, `{"results":[`+found+found+
+		`{"id":"c","docs":[{"error":{"id":"c","rev":"1-z","error":"not_found","reason":"missing"}}]},`+
+		`{"id":"nope","docs":[{"error":{"id":"nope","rev":"undefined","error":"not_found","reason":"missing"}}]},`+
+		`{"id":"c","docs":[{"error":{"id":"c","rev":"x","error":"bad_request","reason":"Invalid rev format"}}]},`+
+		`{"id":"","docs":[{"error":{"id":"","rev":"undefined",`+
+		`"error":"bad_request","reason":"document id missed"}}]}]}`)
 	s.Want(`POST /db/_bulk_get {"docs":[]}`, 200, `{"results":[]}`)
 	s.Fails(`POST /db/_bulk_get {}`, 400, "bad_request", "Missing JSON list of 'docs'.")
 	s.Fails(`POST /db/_bulk_get?rev=1-a {"docs":[]}`, 400, "bad_request", `\"rev\" query parameter is not acceptable`)
@@ -227,7 +233,8 @@ func TestBulk(t *testing.T) {
 
 func TestAllDocs(t *testing.T) {
 	s := newSite(t)
-	s.Want(`POST /db/_bulk_docs {"new_edits":false,"docs":[{"_id":"a","_rev":"1-a","n":1},{"_id":"b","_rev":"1-b"},{"_id":"c","_rev":"1-c"},{"_id":"x","_rev":"1-x","_deleted":true}]}`, 201, `[]`)
+	s.Want(`POST /db/_bulk_docs {"new_edits":false,"docs":[{"_id":"a","_rev":"1-a","n":1},{"_id":"b","_rev":"1-b"},`+
+		`{"_id":"c","_rev":"1-c"},{"_id":"x","_rev":"1-x","_deleted":true}]}`, 201, `[]`)
 	row := func(ids ...string) string {
 		var rows []string
 		for _, id := range ids {
@@ -248,14 +255,17 @@ func TestAllDocs(t *testing.T) {
 		"?key=3":          `"offset":null,"rows":[` + "\n",
 		"?start_key=3":    `"offset":0,"rows":[` + "\n" + row("a", "b", "c"),
 		"?end_key=%7B%7D": `"offset":null,"rows":[` + "\n",
-		"?descending=true&start_key=%22b%22&end_key=%22a%22&inclusive_end=false": `"offset":null,"rows":[` + "\n" + row("b"),
+		"?descending=true&start_key=%22b%22&end_key=%22a%22&inclusive_end=false": `"offset":null,"rows":[` +
+			"\n" + row("b"),
 		"?include_docs=true&limit=1": `"offset":0,"rows":[` + "\n" + strings.TrimSuffix(row("a"),
 			"}") + `,"doc":{"_id":"a","_rev":"1-a","n":1}}`,
 		"?include_docs=true&limit=1&skip=1": `"offset":1,"rows":[` + "\n" + strings.TrimSuffix(row("b"),
 			"}") + `,"doc":{"_id":"b","_rev":"1-b"}}`,
-		"?keys=%5B%22c%22,%22nope%22,3,%22x%22%5D": `"offset":null,"rows":[` + "\n" + row("c") + ",\r\n" + `{"key":"nope","error":"not_found"},` + "\r\n" +
-			`{"key":3,"error":"not_found"},` + "\r\n" + `{"id":"x","key":"x","value":{"rev":"1-x","deleted":true}}`,
-		"?keys=%5B%22x%22,%22b%22%5D&include_docs=true&skip=0&limit=1": `"offset":null,"rows":[` + "\n" + `{"id":"x","key":"x","value":{"rev":"1-x","deleted":true},"doc":null}`,
+		"?keys=%5B%22c%22,%22nope%22,3,%22x%22%5D": `"offset":null,"rows":[` + "\n" + row("c") + ",\r\n" +
+			`{"key":"nope","error":"not_found"},` + "\r\n" + `{"key":3,"error":"not_found"},` + "\r\n" +
+			`{"id":"x","key":"x","value":{"rev":"1-x","deleted":true}}`,
+		"?keys=%5B%22x%22,%22b%22%5D&include_docs=true&skip=0&limit=1": `"offset":null,"rows":[` + "\n" +
+			`{"id":"x","key":"x","value":{"rev":"1-x","deleted":true},"doc":null}`,
 	} {
 		want = `{"total_rows":3,` + want + "\n]}"
 		s.Want("GET /db/_all_docs"+query, 200, want)

@@ -32,10 +32,14 @@ func TestLimits(t *testing.T) {
 	s.Fails(`PUT /db/a {"t":"`+strings.Repeat("x", 2000)+`"}`, 413, "too_large",
 		"the request entity is too large: it may have 2000 bytes")
 	s.Fails(`PUT /db/a/f `+strings.Repeat("x", 1001), 413, "attachment_too_large", "f")
-	if got := s.Text(s.Send("PUT", "/db/a/f", io.MultiReader(strings.NewReader(strings.Repeat("x", 1001))))); got != `{"error":"attachment_too_large","reason":"f"}` {
+	chunked := func(path, body string) string {
+		return s.Text(s.Send("PUT", path, io.MultiReader(strings.NewReader(body))))
+	}
+	if got := chunked("/db/a/f", strings.Repeat("x", 1001)); got != `{"error":"attachment_too_large","reason":"f"}` {
 		t.Errorf("chunked: %s", got)
 	}
-	if got := s.Text(s.Send("PUT", "/db/a", io.MultiReader(strings.NewReader(`{"t":"`+strings.Repeat("x", 2000))))); got != `{"error":"too_large","reason":"the request entity is too large: it may have 2000 bytes"}` {
+	want := `{"error":"too_large","reason":"the request entity is too large: it may have 2000 bytes"}`
+	if got := chunked("/db/a", `{"t":"`+strings.Repeat("x", 2000)); got != want {
 		t.Errorf("chunked: %s", got)
 	}
 	bomb := gzipped(strings.Repeat(" ", 1<<20))
@@ -89,17 +93,20 @@ func TestRaw(t *testing.T) {
 		"cut off body": {"PUT /db/a HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{\"a\":", 400},
 		"cut off chunk": {"PUT /db/a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n10\r\n{\"a\":",
 			400},
-		"bad chunk":            {"PUT /db/a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n", 400},
-		"cut off attachment":   {"PUT /db/a/f HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nxxx", 400},
-		"giant header":         {"GET /db/a HTTP/1.1\r\nHost: h\r\nX: " + strings.Repeat("x", 2<<20) + "\r\n\r\n", 431},
-		"bad escape":           {"GET /db/%zz HTTP/1.1\r\nHost: h\r\n\r\n", 400},
-		"absolute":             {"GET http://other/db HTTP/1.1\r\nHost: h\r\n\r\n", 200},
-		"no path":              {"OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n", 200},
-		"broken accept":        {"GET /db HTTP/1.1\r\nHost: h\r\nAccept: ;;;,q=x/\xff\r\n\r\n", 200},
-		"broken content type":  {"PUT /db/b HTTP/1.1\r\nHost: h\r\nContent-Type: multipart/related;;boundary\r\nContent-Length: 2\r\n\r\n{}", 201},
+		"bad chunk": {"PUT /db/a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n" +
+			"zz\r\n{}\r\n0\r\n\r\n", 400},
+		"cut off attachment": {"PUT /db/a/f HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nxxx", 400},
+		"giant header":       {"GET /db/a HTTP/1.1\r\nHost: h\r\nX: " + strings.Repeat("x", 2<<20) + "\r\n\r\n", 431},
+		"bad escape":         {"GET /db/%zz HTTP/1.1\r\nHost: h\r\n\r\n", 400},
+		"absolute":           {"GET http://other/db HTTP/1.1\r\nHost: h\r\n\r\n", 200},
+		"no path":            {"OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n", 200},
+		"broken accept":      {"GET /db HTTP/1.1\r\nHost: h\r\nAccept: ;;;,q=x/\xff\r\n\r\n", 200},
+		"broken content type": {"PUT /db/b HTTP/1.1\r\nHost: h\r\nContent-Type: multipart/related;;boundary\r\n" +
+			"Content-Length: 2\r\n\r\n{}", 201},
 		"broken if-none-match": {"GET /db HTTP/1.1\r\nHost: h\r\nIf-None-Match: ,,\"\r\n\r\n", 200},
-		"long boundary":        {"PUT /db/c HTTP/1.1\r\nHost: h\r\nContent-Type: multipart/related; boundary=" + strings.Repeat("b", 5000) + "\r\nContent-Length: 2\r\n\r\n{}", 400},
-		"expect":               {"PUT /db/d HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}", 100},
+		"long boundary": {"PUT /db/c HTTP/1.1\r\nHost: h\r\nContent-Type: multipart/related; boundary=" +
+			strings.Repeat("b", 5000) + "\r\nContent-Length: 2\r\n\r\n{}", 400},
+		"expect": {"PUT /db/d HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}", 100},
 	} {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
 		if err != nil {
@@ -127,7 +134,8 @@ func TestRaw(t *testing.T) {
 		conn.Close()
 	}
 	s.Want(`GET /db/_all_docs`, 200,
-		`{"total_rows":2,"offset":0,"rows":[`+"\n"+`{"id":"b","key":"b","value":{"rev":"1-*"}},`+"\r\n"+`{"id":"d","key":"d","value":{"rev":"1-*"}}`+"\n]}")
+		`{"total_rows":2,"offset":0,"rows":[`+"\n"+`{"id":"b","key":"b","value":{"rev":"1-*"}},`+"\r\n"+
+			`{"id":"d","key":"d","value":{"rev":"1-*"}}`+"\n]}")
 }
 
 // TestHostileBodies sends random and damaged bodies everywhere: every answer is JSON with a status that
@@ -217,8 +225,10 @@ func TestAccess(t *testing.T) {
 // TestStoreErrors: what the store fails with is no success and no crash.
 func TestStoreErrors(t *testing.T) {
 	h := New(Options{Store: failing{fakefdb.New()}, Docs: docs.New(tuple.Subspace("docs"))})
-	for _, request := range []string{"PUT /db", "GET /db", "DELETE /db", "GET /_all_dbs", "GET /db/a", "PUT /db/a {}", "GET /db/_changes", "GET /db/_all_docs",
-		`POST /db/_bulk_docs {"docs":[{}]}`, "PUT /db/a/f x"} {
+	for _, request := range []string{
+		"PUT /db", "GET /db", "DELETE /db", "GET /_all_dbs", "GET /db/a", "PUT /db/a {}", "GET /db/_changes",
+		"GET /db/_all_docs", `POST /db/_bulk_docs {"docs":[{}]}`, "PUT /db/a/f x",
+	} {
 		method, path, _ := strings.Cut(request, " ")
 		path, body, _ := strings.Cut(path, " ")
 		r := httptest.NewRequest(method, path, strings.NewReader(body))

@@ -18,8 +18,10 @@ func TestSecretsOfCouchDB(t *testing.T) {
 		"-pbkdf2:sha-e248fb6b13365146f8ac6307cc2228127872da6d,salt,10",
 		"-pbkdf2:sha224-558b1df33582c668faba8801e3ffdc11ce79e0f33fc33a2fe49c0cc5,salt,10",
 		"-pbkdf2:sha256-2fb151da5bf7a44c5470345b6ff0716d7279bbc9137299d5f1a5f62bb101ab9d,salt,10",
-		"-pbkdf2:sha384-8dbf198016e452223da9fc9675b09bcf013461a03505de1fb82873756c6cdc87b72a2bf3006dccf60db9c346be2bc170,salt,10",
-		"-pbkdf2:sha512-f1ef276cc97c4e43e6940dca96b9dd3dbf03c314e92a9e0d985bf99e612b1faa95a1404dcb10ba96d58e0bac3e32e31ba9cfc57e8e9e109f9bd896ea48bf57a6,salt,10",
+		"-pbkdf2:sha384-8dbf198016e452223da9fc9675b09bcf013461a03505de1f" +
+			"b82873756c6cdc87b72a2bf3006dccf60db9c346be2bc170,salt,10",
+		"-pbkdf2:sha512-f1ef276cc97c4e43e6940dca96b9dd3dbf03c314e92a9e0d985bf99e612b1faa" +
+			"95a1404dcb10ba96d58e0bac3e32e31ba9cfc57e8e9e109f9bd896ea48bf57a6,salt,10",
 	} {
 		a, err := parseAdmins(map[string]string{"adm": secret})
 		if err != nil {

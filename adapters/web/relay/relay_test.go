@@ -114,8 +114,8 @@ func TestBulkOfReplications(t *testing.T) {
 	s.Want("PUT /_replicator", 201, `{"ok":true}`)
 	var list []string
 	for i := range 3000 {
-		list = append(list,
-			fmt.Sprintf(`{"source":"http://127.0.0.1:5984/source%d","target":"http://127.0.0.1:5984/target%d","continuous":true}`, i, i))
+		list = append(list, fmt.Sprintf(`{"source":"http://127.0.0.1:5984/source%d",`+
+			`"target":"http://127.0.0.1:5984/target%d","continuous":true}`, i, i))
 	}
 	answer := s.Ask(`POST /_replicator/_bulk_docs {"docs":[` + strings.Join(list, ",") + `]}`)
 	if text := s.Text(answer); answer.StatusCode != 201 || strings.Count(text, `"ok":true`) != len(list) {
@@ -131,8 +131,10 @@ func TestMalformedQueries(t *testing.T) {
 	s := newService(t)
 	s.Want("PUT /_replicator", 201, `{"ok":true}`)
 	for _, query := range []string{"limit=%zz", "limit=1;skip=1", "%=1", "states=%e"} {
-		for _, path := range []string{"/_scheduler/jobs", "/_scheduler/docs", "/_scheduler/docs/_replicator", "/_scheduler/nodes", "/_active_tasks", "/_membership",
-			"/_node/_local", "/_up", "/_replicator", "/_all_dbs"} {
+		for _, path := range []string{
+			"/_scheduler/jobs", "/_scheduler/docs", "/_scheduler/docs/_replicator", "/_scheduler/nodes",
+			"/_active_tasks", "/_membership", "/_node/_local", "/_up", "/_replicator", "/_all_dbs",
+		} {
 			s.Fails("GET "+path+"?"+query, 400, "bad_request", "malformed query string")
 		}
 	}

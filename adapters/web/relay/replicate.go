@@ -141,8 +141,8 @@ func (s *service) cancel(q *web.Request, rep *spec.Replication) error {
 		case !v.sees(rec):
 			return struct{}{}, nil
 		case !rec.Transient():
-			return struct{}{}, web.Forbidden("the replication belongs to document " + rec.DocID + " of " + rec.Database +
-				"; delete that to stop it")
+			return struct{}{}, web.Forbidden("the replication belongs to document " + rec.DocID + " of " +
+				rec.Database + "; delete that to stop it")
 		case rec.State.Terminal():
 			return struct{}{}, nil
 		}

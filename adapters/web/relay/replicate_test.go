@@ -30,8 +30,8 @@ func TestHalfClosedConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_, _ = fmt.Fprintf(conn,
-		"POST /_replicate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(oneShot), oneShot)
+	_, _ = fmt.Fprintf(conn, "POST /_replicate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
+		"Content-Length: %d\r\n\r\n%s", len(oneShot), oneShot)
 	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,9 @@ func TestWaitingWithoutWatches(t *testing.T) {
 	var begun atomic.Int64
 	s := newService(t, func(o *Options) { o.DB = fullOfWatches{o.DB, &begun} })
 	s.Want("PUT /_replicator", 201, `{"ok":true}`)
-	for _, request := range []string{"POST /_replicate " + oneShot, "GET /_replicator/_changes?feed=longpoll&timeout=400"} {
+	for _, request := range []string{
+		"POST /_replicate " + oneShot, "GET /_replicator/_changes?feed=longpoll&timeout=400",
+	} {
 		begun.Store(0)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {

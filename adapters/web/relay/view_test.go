@@ -42,9 +42,9 @@ func asDocument(r *jobstore.Record) document { return documentOf("j", r.Error, r
 func TestViews(t *testing.T) {
 	const (
 		start, update = `"start_time":"1970-01-01T00:00:01Z"`, `"last_updated":"1970-01-01T00:00:03Z"`
-		stats         = `"revisions_checked":1,"missing_revisions_found":2,"docs_read":3,"docs_written":4,"changes_pending":7,` +
-			`"doc_write_failures":5,"bulk_get_docs":6,"bulk_get_attempts":8,"checkpointed_source_seq":"c","source_seq":"s",` +
-			`"through_seq":"t"`
+		stats         = `"revisions_checked":1,"missing_revisions_found":2,"docs_read":3,"docs_written":4,` +
+			`"changes_pending":7,"doc_write_failures":5,"bulk_get_docs":6,"bulk_get_attempts":8,` +
+			`"checkpointed_source_seq":"c","source_seq":"s","through_seq":"t"`
 		history = `"history":[{"timestamp":"1970-01-01T00:00:03Z","type":"crashed","reason":"boom"},` +
 			`{"timestamp":"1970-01-01T00:00:01Z","type":"added"}]`
 		ends    = `"source":"http://s/?a&b","target":"http://t/"`
@@ -61,9 +61,11 @@ func TestViews(t *testing.T) {
 	}{
 		"running job": {asJob(shown(jobstore.Running)),
 			`{"database":"_replicator","id":"rep","pid":` + run + `,` + ends +
-				`,"user":"joe","doc_id":"doc","info":{` + stats + `},` + history + `,"node":"n1","state":"running",` + start + id},
+				`,"user":"joe","doc_id":"doc","info":{` + stats + `},` + history +
+				`,"node":"n1","state":"running",` + start + id},
 		"crashing job": {asJob(shown(jobstore.Crashing)), `{"database":"_replicator","id":"rep","pid":null,` + ends +
-			`,"user":"joe","doc_id":"doc","info":` + problem + `,` + history + `,"node":null,"state":"crashing",` + start + id},
+			`,"user":"joe","doc_id":"doc","info":` + problem + `,` + history +
+			`,"node":null,"state":"crashing",` + start + id},
 		"completed job": {asJob(shown(jobstore.Completed)),
 			`{"database":"_replicator","id":"rep","pid":null,` + ends + `,"user":"joe","doc_id":"doc",` +
 				`"info":{` + stats + `},` + history + `,"node":null,"state":"completed",` + start + id},
@@ -72,16 +74,20 @@ func TestViews(t *testing.T) {
 			`,"weight":100,"job":"j"}`},
 		"running document": {asDocument(shown(jobstore.Running)),
 			`{"database":"_replicator","doc_id":"doc","id":"rep","node":"n1",` +
-				ends + `,` + proxies + `,"state":"running","info":{` + stats + `},"error_count":3,` + update + `,` + start + `,"pid":` + run + id},
+				ends + `,` + proxies + `,"state":"running","info":{` + stats + `},"error_count":3,` +
+				update + `,` + start + `,"pid":` + run + id},
 		"failed document": {asDocument(shown(jobstore.Failed)),
 			`{"database":"_replicator","doc_id":"doc","id":null,"node":null,` +
-				ends + `,` + proxies + `,"state":"failed","info":` + problem + `,"error_count":1,` + update + `,` + start + `,"pid":null` + id},
+				ends + `,` + proxies + `,"state":"failed","info":` + problem + `,"error_count":1,` +
+				update + `,` + start + `,"pid":null` + id},
 		"completed document": {asDocument(shown(jobstore.Completed)),
 			`{"database":"_replicator","doc_id":"doc","id":null,"node":null,` +
-				ends + `,` + proxies + `,"state":"completed","info":{` + stats + `},"error_count":3,` + update + `,` + start + `,"pid":null` + id},
+				ends + `,` + proxies + `,"state":"completed","info":{` + stats + `},"error_count":3,` +
+				update + `,` + start + `,"pid":null` + id},
 		"task": {taskOf(shown(jobstore.Running).View()),
 			`{` + stats + `,"type":"replication","node":"n1","pid":` + run +
-				`,"process_status":"running","replication_id":"rep","database":"_replicator","doc_id":"doc","user":"joe",` + ends +
+				`,"process_status":"running","replication_id":"rep","database":"_replicator","doc_id":"doc",` +
+				`"user":"joe",` + ends +
 				`,"continuous":true,"checkpoint_interval":30000,"started_on":2,"updated_on":3}`},
 		"refused":   {ended{true, 3, []byte(`{"no_changes":true}`)}, `{"ok":true,"refused":3,"no_changes":true}`},
 		"result":    {ended{true, 0, []byte(`{"no_changes":true}`)}, `{"ok":true,"no_changes":true}`},
