@@ -32,7 +32,7 @@ type rule struct {
 type finding struct {
 	at   string // file:line
 	text string // what is wrong there, and what to do
-	// what and n are for ratchets: n is a size, or how many lines, of what.
+	// what and n are for ratchets: n is a size, or how many files, of what.
 	what string
 	n    int
 }

@@ -101,9 +101,9 @@ func (r ratchet) write(t *testing.T) {
 func TestRatchet(t *testing.T) {
 	defer func(was bool) { *tighten = was }(*tighten)
 	*tighten = false
-	list := ratchet{{"width", "core"}: 3, {"width", "sim"}: 2, {"width", "cmd"}: 1}
+	list := ratchet{{"groups", "core"}: 3, {"groups", "sim"}: 2, {"groups", "cmd"}: 1}
 	var got []string
-	for _, f := range list.compare("width", []finding{
+	for _, f := range list.compare("groups", []finding{
 		{at: "a", what: "core", n: 2}, {at: "b", what: "core", n: 1}, // as listed
 		{at: "c", what: "sim", n: 2}, {at: "d", what: "sim", n: 1}, // worse
 		{at: "e", what: "fuzz", n: 1}, // not listed

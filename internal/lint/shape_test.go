@@ -18,9 +18,8 @@ const (
 )
 
 var width = rule{
-	name:    "width",
-	why:     "what is wider does not fit beside a second file, and hides how much a function does",
-	ratchet: true,
+	name: "width",
+	why:  "what is wider does not fit beside a second file, and hides how much a function does",
 	canaries: []string{
 		"core/p.go: package p\n// " + strings.Repeat("x", maxColumns),
 		"core/p.go: package p\n//" + strings.Repeat("\t", maxColumns/tabColumns),
@@ -31,7 +30,7 @@ var width = rule{
 				if n := columns(line); f.ast != nil && n > maxColumns {
 					at := fmt.Sprintf("%s:%d", f.path, i+1)
 					text := fmt.Sprintf("%d columns, where %d are enough", n, maxColumns)
-					found = append(found, finding{at: at, text: text, what: f.dir(), n: 1})
+					found = append(found, finding{at: at, text: text})
 				}
 			}
 		}
