@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/follow"
 	"couchrelay/core/invariant"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
@@ -91,23 +92,31 @@ func (breachingTx) Get([]byte) ([]byte, error) {
 	return nil, nil
 }
 
-// TestBreachRollsBack: a transaction of the node in which an invariant breaks is reported and answered as
-// failed, and the process goes on.
+// TestBreachRollsBack: a transaction of the node, or of one that follows databases, in which an invariant breaks is
+// reported and answered as failed, and the process goes on.
 func TestBreachRollsBack(t *testing.T) {
-	db := breaching{fakefdb.New()}
+	db, wall := breaching{fakefdb.New()}, clock.NewMock()
 	var reported []*invariant.Broken
-	l := New(Options{
-		Clock: clock.NewMock(), DB: db,
-		Store:  jobstore.New(tuple.Subspace("x"), jobstore.DefaultConfig(repid.Server{})),
-		Broken: func(b *invariant.Broken) { reported = append(reported, b) },
-	})
+	report := func(b *invariant.Broken) { reported = append(reported, b) }
+	store := jobstore.New(tuple.Subspace("x"), jobstore.DefaultConfig(repid.Server{}))
+	l := New(Options{Clock: wall, DB: db, Store: store, Broken: report})
 	l.ctx = t.Context()
 	l.ask(node.Ask{ID: 7, Request: node.Beat{Worker: "w"}})
 	done, is := (<-l.events).(node.Done)
 	if !is || done.ID != 7 || done.Fault != node.StoreDown || !strings.Contains(done.Text, "loop.odd") {
 		t.Errorf("the node is told %+v", done)
 	}
-	if len(reported) != 1 || reported[0].ID != odd {
+	f := NewFollower(FollowOptions{
+		Clock: wall, DB: db, Store: follow.NewStore(tuple.Subspace("x"), store), Broken: report,
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	f.ctx = t.Context()
+	f.ask(follow.Ask{ID: 8, Request: follow.Beat{Worker: "w"}})
+	answer, is := (<-f.events).(follow.Answer)
+	if !is || answer.ID != 8 || answer.Outcome != follow.StoreDown || !strings.Contains(answer.Text, "loop.odd") {
+		t.Errorf("the follower is told %+v", answer)
+	}
+	if len(reported) != 2 || reported[0].ID != odd || reported[1].ID != odd {
 		t.Errorf("reported are %v", reported)
 	}
 }

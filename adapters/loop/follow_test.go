@@ -1,9 +1,12 @@
 package loop
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -41,22 +44,15 @@ func (tx watchingTx) Watch(keys ...[]byte) kv.Watch {
 	return tx.Transaction.Watch(keys...)
 }
 
-// TestFollower: a follower that leaves ends its request for changes and its wait for those of the mirror, and keeps
-// nothing of its runs.
-func TestFollower(t *testing.T) {
-	server, asked, gone := idle(t)
+// newFollower is a follower of one database, which it begins to follow. It ends with the test.
+func newFollower(t *testing.T, o FollowOptions) *Follower {
+	t.Helper()
 	root := tuple.Subspace(tuple.Pack("test"))
-	relay := jobstore.New(root, jobstore.DefaultConfig(repid.Server{UUID: "u"}))
-	db := watching{fakefdb.New(), make(chan struct{})}
-	client := couch.New(couch.Options{Version: "x"})
-	defer client.Close()
-	f := NewFollower(FollowOptions{
-		DB: db, Store: follow.NewStore(root, relay), Clock: clock.New(), Logger: slog.New(slog.DiscardHandler),
-		Worker:  follow.Config{Worker: "w", Exclusive: true, Pages: follow.DefaultPages()},
-		Connect: func(string) (*couch.Pair, error) { return client.Pair(*replicationOf(t, server.URL)) },
-	})
-	followed := []follow.Database{{Section: "s", Name: "db", URL: server.URL + "/db"}}
-	if err := kv.Do(t.Context(), db, func(tx kv.Tx) error {
+	o.Store = follow.NewStore(root, jobstore.New(root, jobstore.DefaultConfig(repid.Server{UUID: "u"})))
+	o.Worker = follow.Config{Worker: "w", Exclusive: true, Pages: follow.DefaultPages()}
+	f := NewFollower(o)
+	followed := []follow.Database{{Section: "s", Name: "db", URL: "http://127.0.0.1:1/db"}}
+	if err := kv.Do(t.Context(), o.DB, func(tx kv.Tx) error {
 		_, _, err := follow.Follow(tx, f.Store, followed, []tuple.UUID{instance}, 0)
 		return err
 	}); err != nil {
@@ -64,6 +60,49 @@ func TestFollower(t *testing.T) {
 	}
 	go f.Run(t.Context())
 	f.Configure([]string{followed[0].ID()})
+	return f
+}
+
+// TestFollowerIsRefused: a run whose connections cannot be made ends with a warning, and is tried again.
+func TestFollowerIsRefused(t *testing.T) {
+	var log bytes.Buffer // only Run's goroutine writes into it
+	wall, connects := clock.NewMock(), make(chan struct{})
+	f := newFollower(t, FollowOptions{
+		DB: fakefdb.New(), Clock: wall, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Connect: func(string) (*couch.Pair, error) {
+			connects <- struct{}{}
+			return nil, errors.New("no section [tls x]")
+		},
+	})
+	end := time.After(20 * time.Second)
+	for n := 0; n < 2; {
+		select {
+		case <-connects:
+			n++
+		case <-time.After(time.Millisecond):
+			wall.Add(time.Second)
+		case <-end:
+			t.Fatalf("connected %d times", n)
+		}
+	}
+	f.Drain()
+	awaited(t, "the follower to leave", f.ended)
+	if !regexp.MustCompile(`level=WARN .*no section \[tls x\]`).Match(log.Bytes()) {
+		t.Errorf("the log says %s", &log)
+	}
+}
+
+// TestFollower: a follower that leaves ends its request for changes and its wait for those of the mirror, and keeps
+// nothing of its runs.
+func TestFollower(t *testing.T) {
+	server, asked, gone := idle(t)
+	db := watching{fakefdb.New(), make(chan struct{})}
+	client := couch.New(couch.Options{Version: "x"})
+	defer client.Close()
+	f := newFollower(t, FollowOptions{
+		DB: db, Clock: clock.New(), Logger: slog.New(slog.DiscardHandler),
+		Connect: func(string) (*couch.Pair, error) { return client.Pair(*replicationOf(t, server.URL)) },
+	})
 	awaited(t, "a long poll", asked)
 	awaited(t, "a watch of the mirror", db.set)
 	f.Drain()

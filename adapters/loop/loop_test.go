@@ -24,6 +24,7 @@ import (
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/node"
 	"couchrelay/core/repid"
+	"couchrelay/core/replication"
 	"couchrelay/sim/fakefdb"
 
 	"github.com/benbjohnson/clock"
@@ -300,6 +301,30 @@ func TestOneMoment(t *testing.T) {
 	ask(node.Accept{Worker: "w", Node: "n", Demand: jobs.Demand{Max: 1}})
 	if rec := r.await("a", jobstore.Running); len(rec.History) != 2 {
 		t.Errorf("added and started once: %+v", rec.History)
+	}
+}
+
+// metered counts how often it is told of what runs have done.
+type metered struct {
+	Meter
+	told int
+}
+
+func (m *metered) Tallied(replication.Tally) { m.told++ }
+
+// TestConfigure: the node gets the settings, and each event has what runs have done counted.
+func TestConfigure(t *testing.T) {
+	r, m := newRig(t), &metered{}
+	r.Meter, r.ctx = m, t.Context()
+	settings := r.Options.Node.Settings
+	settings.MaxJobs = 7
+	r.Configure(settings)
+	ev := <-r.events
+	if got, is := ev.(node.Configure); !is || got.Settings != settings {
+		t.Errorf("the event is %+v", ev)
+	}
+	if r.handle(ev); m.told != 1 {
+		t.Errorf("told %d times", m.told)
 	}
 }
 
