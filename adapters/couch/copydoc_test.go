@@ -105,7 +105,9 @@ func (w *writes) serve(rw http.ResponseWriter, r *http.Request) {
 	got := written{uri: r.RequestURI, doc: string(body)}
 	kind, params, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if kind == "multipart/related" {
-		got = readWritten(w.t, r.RequestURI, body, params["boundary"])
+		if got = readWritten(w.t, r.RequestURI, body, params["boundary"]); len(got.atts) == 0 {
+			w.t.Errorf("PUT of parts without an attachment: %s", body)
+		}
 	}
 	w.list = append(w.list, got)
 	says(201, `{"ok":true}`)(rw, r)

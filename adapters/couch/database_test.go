@@ -115,6 +115,8 @@ func TestSmallOperations(t *testing.T) {
 			peer.Committed{InstanceStartTime: "0"}, ""},
 		{"commit or not", peer.Commit{}, asked{"POST", "/db/_ensure_full_commit", "", 201, `{}`},
 			nil, "malformed_response: answered JSON that does not say"},
+		{"commit that failed", peer.Commit{}, asked{"POST", "/db/_ensure_full_commit", "", 201, `{"ok":false}`},
+			nil, "malformed_response: answered JSON that does not say"},
 		{"commit null", peer.Commit{}, asked{"POST", "/db/_ensure_full_commit", "", 201, `null`},
 			nil, "malformed_response: answered JSON that does not say"},
 		{"commit HTML", peer.Commit{}, asked{"POST", "/db/_ensure_full_commit", "", 200, "<html>"},

@@ -50,6 +50,17 @@ func TestAwaitWithoutStore(t *testing.T) {
 	awaitsQuietly(ctx, cancel, t, db)
 }
 
+// TestAwaitTells: what has changed before the wait begins is told at once, with its topic.
+func TestAwaitTells(t *testing.T) {
+	r := newRig(t)
+	for _, topic := range []node.Topic{node.ReadyJobs, node.WorkerCalls} {
+		go r.Loop.await(t.Context(), node.Await{Topic: topic, Worker: "w", Seen: -1})
+		if ev := <-r.events; ev != (node.Notified{Topic: topic}) {
+			t.Errorf("%s: told %v", topic, ev)
+		}
+	}
+}
+
 // TestAwaitReplaces: a wait ends the one before of its topic, which would tell of the same changes.
 func TestAwaitReplaces(t *testing.T) {
 	db, err := embedded.Open("store", embedded.Options{FS: vfs.NewMem()})

@@ -139,7 +139,12 @@ func TestFailedTransactionOfFollower(t *testing.T) {
 	if !is || told.ID != 7 || told.Outcome != follow.StoreDown || told.Text != embedded.ErrClosed.Error() {
 		t.Errorf("answered %+v", told)
 	}
-	if !strings.Contains(log.String(), "follow_store_error") {
+	f.DB = fakefdb.New()
+	go f.ask(follow.Ask{ID: 8, Request: follow.Beat{Worker: "w"}}) // which has no lease
+	if told, is := (<-f.events).(follow.Answer); !is || told.ID != 8 || told.Outcome != follow.LeaseLost {
+		t.Errorf("answered %+v", told)
+	}
+	if strings.Count(log.String(), "follow_store_error") != 1 {
 		t.Errorf("the log says %q", log.String())
 	}
 }
