@@ -245,6 +245,8 @@ func TestCopyDocBadSource(t *testing.T) {
 			peer.Malformed, "where an object was expected"},
 		{"wrong document", second(`{"_id":"other","_rev":"2-b"}`), peer.Malformed,
 			`answered document "other" instead`},
+		{"wrong document in parts", second(strings.Replace(docWith("2-b", attText), "doc", "other", 1), attText),
+			peer.Malformed, `answered document "other" instead`},
 		{"no rev", second(`{"_id":"doc"}`), peer.Malformed, "without _id or _rev"},
 		{"an array", second(`[]`), peer.Malformed, "where an object was expected"},
 		{"an empty part", second(``), peer.Malformed, "answered an empty part"},

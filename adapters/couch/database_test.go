@@ -165,7 +165,8 @@ func TestSmallOperations(t *testing.T) {
 			nil, "404 not_found: no_db_file"},
 
 		{"newest", peer.ReadNewest{}, asked{"GET", askedNewest, "", 200,
-			`{"results":[{"seq":"5-x","id":"a","changes":[{"rev":"2-x"},{"rev":"2-w"}]}],"last_seq":"4-x"}`},
+			`{"results":[{"seq":"5-x","id":"a","changes":[{"rev":"2-x"},{"rev":"2-w"}]}],"last_seq":"4-x",` +
+				`"pending":7}`},
 			peer.NewestChange{Doc: peer.DocRevs{ID: "a", Revs: []string{"2-x", "2-w"}}}, ""},
 		{"newest without limit", peer.ReadNewest{}, asked{"GET", askedNewest, "", 200,
 			`{"results":[{"seq":5,"id":"a","changes":[{"rev":"2-x"}]},{"seq":4`},

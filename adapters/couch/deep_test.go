@@ -50,20 +50,29 @@ func TestCopyDocTooDeep(t *testing.T) {
 // TestFetchDocsTooDeep: a document that is nested too deep is left out, those before it are taken, and those behind it
 // are asked for again.
 func TestFetchDocsTooDeep(t *testing.T) {
-	deep := `{"_id":"b","_rev":"1-a","x":` + deepValue + `}`
-	answer := `{"results":[{"id":"a","docs":[{"ok":` + docA + `}]},{"id":"b","docs":[{"ok":` + deep + `}]},` +
-		`{"id":"c","docs":[{"ok":{"_id":"c","_rev":"1-a"}}]}]}`
-	inRig(t, says(200, answer), nil, func(r *rig) {
-		op := peer.FetchDocs{Docs: []peer.DocRev{{ID: "a", Rev: "1-a"}, {ID: "b", Rev: "1-a"}, {ID: "c", Rev: "1-a"}}}
-		op.Budget = 1 << 20
-		var fates []peer.Fate
-		for _, d := range must[peer.Fetched](r, op).Docs {
-			fates = append(fates, d.Fate)
-		}
-		if want := []peer.Fate{peer.Taken, peer.Unreadable, peer.Left}; !slices.Equal(fates, want) {
-			t.Errorf("%v", fates)
-		}
-	})
+	answer := func(id, doc string) string { return `{"id":"` + id + `","docs":[{"ok":` + doc + `}]}` }
+	first := answer("a", docA) + ","
+	deep := answer("b", `{"_id":"b","_rev":"1-a","x":`+deepValue+`}`) + ","
+	last := answer("c", `{"_id":"c","_rev":"1-a"}`)
+	a, b, c := peer.DocRev{ID: "a", Rev: "1-a"}, peer.DocRev{ID: "b", Rev: "1-a"}, peer.DocRev{ID: "c", Rev: "1-a"}
+	for _, c := range []struct {
+		answers string
+		docs    []peer.DocRev
+		want    []peer.Fate
+	}{
+		{first + deep + last, []peer.DocRev{a, b, c}, []peer.Fate{peer.Taken, peer.Unreadable, peer.Left}},
+		{deep + last, []peer.DocRev{b, c}, []peer.Fate{peer.Unreadable, peer.Left}},
+	} {
+		inRig(t, says(200, `{"results":[`+c.answers+`]}`), nil, func(r *rig) {
+			var fates []peer.Fate
+			for _, d := range must[peer.Fetched](r, peer.FetchDocs{Docs: c.docs, Budget: 1 << 20}).Docs {
+				fates = append(fates, d.Fate)
+			}
+			if !slices.Equal(fates, c.want) {
+				t.Errorf("%v, want %v", fates, c.want)
+			}
+		})
+	}
 }
 
 // TestFindRevOfDeepDocument: a revision that is nested too deep to be read is found nevertheless.

@@ -23,8 +23,9 @@ func TestFindRevThatIsForgotten(t *testing.T) {
 			says(200, `[{"missing":"5-x"},{"missing":"2-y"}]`)(w, r)
 			return
 		}
-		if r.RequestURI != "/db/a?open_revs=all&revs=true" {
-			t.Errorf("asked %s", r.RequestURI)
+		accepts := r.Header.Get("Accept") // without it CouchDB answers in parts
+		if r.RequestURI != "/db/a?open_revs=all&revs=true" || accepts != "application/json" {
+			t.Errorf("asked %s, for %q", r.RequestURI, accepts)
 		}
 		says(map[bool]int{true: 200, false: 404}[leaves[0] == '['], leaves)(w, r)
 	}, nil, func(r *rig) {
@@ -63,6 +64,10 @@ func TestFindRevThatIsForgotten(t *testing.T) {
 		leaves = "[" + edited(9, "i") + "]"
 		if must[peer.RevFound](r, peer.FindRev{ID: "a", Revs: []string{"x"}}).Found {
 			t.Error("found what is no revision")
+		}
+		leaves = "[" + edited(2, "bx") + "]"
+		if !must[peer.RevFound](r, peer.FindRev{ID: "a", Revs: []string{"1-x"}}).Found {
+			t.Error("the first revision of all is not found in the history")
 		}
 	})
 }

@@ -55,9 +55,11 @@ func TestFirstQuestion(t *testing.T) {
 		{ID: "a", Rev: "1-a"}, {ID: "a", Rev: "2-b"}, {ID: "b", Rev: "1-a"}, {ID: "a", Rev: "3-c"},
 		{ID: "a", Rev: "2-b"},
 	})
+	newer := newQuestions([]peer.DocRev{{ID: "a", Rev: "2-b"}, {ID: "a", Rev: "1-a"}})
 	for step, c := range []struct{ got, want int }{
 		{q.find("a", "2-b"), 1}, {q.find("a", "1-b"), -1}, {q.findIn("a", 4, []string{"d", "c", "b"}), 1},
 		{q.findIn("b", 3, []string{"c", "b", "a"}), 2}, {q.first("a"), 0}, {q.first("c"), -1},
+		{newer.findIn("a", 2, []string{"b", "a"}), 0},
 	} {
 		if c.got != c.want {
 			t.Errorf("step %d: %d, want %d", step, c.got, c.want)

@@ -185,6 +185,9 @@ func TestLoop(t *testing.T) {
 	}
 	r.put("live", pair(`,"continuous":true`))
 	awaited(t, "a long poll", asked)
+	if n := r.Numbers(t.Context()); len(n) != 1 {
+		t.Errorf("numbers of the run: %v", n)
+	}
 	settings := r.Options.Node.Settings
 	settings.MaxJobs = 7
 	r.Configure(settings)
