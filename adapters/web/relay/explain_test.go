@@ -65,6 +65,7 @@ func TestExplain(t *testing.T) {
 		}}, 1)
 		return err
 	})
+	s.Want("GET /_cluster_setup", 200, `{"state":"single_node_enabled"}`)
 	v = show(s, path)
 	if v["estimated_wait_seconds"] != 90. || v["why"].([]any)[1] != "slots_in_use" {
 		t.Errorf("with all slots in use: %v", v)
@@ -112,6 +113,11 @@ func TestExplain(t *testing.T) {
 	})
 	s.Ask("DELETE /_scheduler/holds/server:h")
 	v = show(s, path)
+	for _, at := range v["servers"].([]any) {
+		if holds, is := at.(map[string]any)["holds"].([]any); !is || len(holds) != 0 {
+			t.Errorf("a server without holds has %v", at)
+		}
+	}
 	wrong, _ := v["error"].(map[string]any)
 	if wrong["class"] != "missing" || wrong["count"] != 1. || v["due"] == nil || v["why"].([]any)[0] != "backoff" {
 		t.Errorf("after a crash: %v", v)
