@@ -348,6 +348,7 @@ func TestUsersDatabase(t *testing.T) {
 		t.Errorf("a database for admins is open: %d", w.Code)
 	}
 	s.must('A', "PUT", "/_users/_security", `{}`)
+	s.must('A', "PUT", "/_users/_design/d", `{"views":{}}`)
 	for _, c := range []struct {
 		who          rune
 		method, path string
@@ -357,6 +358,8 @@ func TestUsersDatabase(t *testing.T) {
 		{'M', "GET", "/_users/org.couchdb.user:mem", "", 200},
 		{'X', "GET", "/_users/org.couchdb.user:mem", "", 404},
 		{'N', "GET", "/_users/org.couchdb.user:mem", "", 404},
+		{'M', "GET", "/_users/_design/d", "", 403},
+		{'A', "GET", "/_users/_design/d", "", 200},
 		{'M', "GET", "/_users/_all_docs", "", 401},
 		{'M', "GET", "/_users/_changes", "", 401},
 		{'M', "POST", "/_users/_bulk_get", `{"docs":[{"id":"org.couchdb.user:mem"}]}`, 200},

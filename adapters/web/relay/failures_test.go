@@ -3,6 +3,7 @@ package relay
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"couchrelay/core/instant"
@@ -52,6 +53,9 @@ func TestFailures(t *testing.T) {
 	s.Want("GET "+path+"?cursor="+page.Cursor, 200, `{"total_rows":5,"stored":5,"failures":[`+
 		fmt.Sprintf(row, 2, "null")+`,`+fmt.Sprintf(row, 3, "null")+`,`+fmt.Sprintf(row, 4, "null")+
 		`],"cursor":null}`)
+	if got := s.Text(s.Ask("GET " + path + "?limit=1")); strings.Count(got, `"rev"`) != 1 {
+		t.Errorf("a page of one: %s", got)
+	}
 	limit := "`limit` must be an integer from 1 to 1000"
 	cursor := "`cursor` must be that of an earlier answer, or absent"
 	for query, reason := range map[string]string{

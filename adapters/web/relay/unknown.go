@@ -24,7 +24,7 @@ func reportUnknown(logger *slog.Logger, q *web.Request, edits []docs.Edit, writt
 	var lines []string
 	first, count := map[string]docs.Written{}, map[string]int{}
 	for i, w := range written {
-		if w.Err != nil || !w.Changed || edits[i].Deleted || strings.HasPrefix(w.ID, "_") {
+		if !w.Changed || edits[i].Deleted || strings.HasPrefix(w.ID, "_") {
 			continue
 		}
 		body, err := ejson.Parse(edits[i].Body)
