@@ -56,6 +56,10 @@ func TestStandaloneAttachment(t *testing.T) {
 	s.Fails("PUT /db/a/%ff?rev=$rev x", 400, "bad_request", "Attachment name is not UTF-8 encoded")
 	s.Fails("PUT /db/b/f x", 415, "bad_content_type", "Only gzip and identity content-encodings are supported",
 		"Content-Encoding", "br")
+	s.Want("PUT /db/t/f x", 201, `{"ok":true,"id":"t","rev":"1-*"}`, "Content-Type", "")
+	if answer := s.Ask("GET /db/t/f"); answer.Header.Get("Content-Type") != "application/octet-stream" {
+		t.Errorf("an attachment of no type is %s", answer.Header.Get("Content-Type"))
+	}
 }
 
 func gzipped(text string) string {

@@ -66,6 +66,8 @@ func TestChangesNormal(t *testing.T) {
 	}
 	s.Want("GET /db/_changes?limit=2", 200, results("2", rowA, rowC))
 	s.Want("GET /db/_changes?limit=1&since=$seq", 200, results("1", rowE))
+	s.Want("GET /db/_changes?limit=1&since=$seq&descending=true", 200, results("0", rowD)) // from the end on
+	s.Want("GET /db/_changes?limit=3", 200, results("1", rowA, rowC, rowE))
 	s.Want(`GET /db/_changes?since=%22$seq%22`, 200, results("0", rowD)) // as JSON
 	s.Want(`POST /db/_changes?filter=_doc_ids {"doc_ids":["c"]}`, 200, results("0", rowC))
 	s.Want(`POST /db/_changes?filter=_selector {"selector":{"n":{"$gt":1}}}`, 200, results("0", rowC))

@@ -32,6 +32,9 @@ func TestServer(t *testing.T) {
 		`{"couchdb":"Welcome","version":"3.5.0","uuid":"u","features":[],"vendor":{"name":"couchrelay"}}`)
 	s.Want("GET /_up", 200, `{"status":"ok","seeds":{}}`)
 	s.Want("GET /_uuids?count=2", 200, `{"uuids":["H","H"]}`)
+	if got := s.Text(s.Ask("GET /_uuids?count=1000")); strings.Count(got, `"`) != 2+2*1000 {
+		t.Errorf("a thousand ids: %.100s", got)
+	}
 	s.Fails("GET /_uuids?count=1001", 400, "bad_request", "count parameter too large")
 	s.Fails("GET /_uuids?count=x", 400, "query_parse_error", "count must be an integer")
 	for _, name := range []string{"a", "b%2Fc", "_users"} {
@@ -264,6 +267,7 @@ func TestAllDocs(t *testing.T) {
 		"?keys=%5B%22c%22,%22nope%22,3,%22x%22%5D": `"offset":null,"rows":[` + "\n" + row("c") + ",\r\n" +
 			`{"key":"nope","error":"not_found"},` + "\r\n" + `{"key":3,"error":"not_found"},` + "\r\n" +
 			`{"id":"x","key":"x","value":{"rev":"1-x","deleted":true}}`,
+		"?keys=%5B%22x%22%5D&skip=2": `"offset":null,"rows":[` + "\n",
 		"?keys=%5B%22x%22,%22b%22%5D&include_docs=true&skip=0&limit=1": `"offset":null,"rows":[` + "\n" +
 			`{"id":"x","key":"x","value":{"rev":"1-x","deleted":true},"doc":null}`,
 	} {

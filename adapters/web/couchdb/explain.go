@@ -89,7 +89,7 @@ func explainFind(q *request) error {
 	e := explanation{
 		Database: q.database, Index: jsontext.Value("null"), Selector: o.selector.Normal(), Limit: o.limit,
 		Skip:   o.skip,
-		Fields: append([]string{}, o.names...), Candidates: []candidate{}, Options: o.explained(),
+		Fields: o.names, Candidates: []candidate{}, Options: o.explained(),
 		Hints: []hint{{"json", []string{}, []string{}}},
 	}
 	indexable, others := o.selector.Hints()
@@ -112,8 +112,8 @@ func explainFind(q *request) error {
 
 func (o *findOptions) explained() explained {
 	e := explained{
-		UseIndex: append([]string{}, o.useIndex...), Bookmark: o.bookmark, Limit: o.limit, Skip: o.skip,
-		Sort: map[string]string{}, Fields: append([]string{}, o.names...), Quorum: o.quorum, Conflicts: o.conflicts,
+		UseIndex: o.useIndex, Bookmark: o.bookmark, Limit: o.limit, Skip: o.skip,
+		Sort: map[string]string{}, Fields: o.names, Quorum: o.quorum, Conflicts: o.conflicts,
 		Stale: o.stale, Update: o.update, Stable: o.stable, Stats: o.stats, Fallback: o.fallback,
 	}
 	for _, f := range o.sort {

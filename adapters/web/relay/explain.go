@@ -174,8 +174,8 @@ func explanationOf(e *explain.Explanation) explanation {
 	}
 	for i, side := range []string{"source", "target"} {
 		at := e.Endpoint[i]
-		v.Servers = append(v.Servers, endpoint{side, at.URL, at.Server, append([]string{}, at.Holds...),
-			at.Checkpoints, limiterOf(at.Limiter)})
+		v.Servers = append(v.Servers,
+			endpoint{side, at.URL, at.Server, at.Holds, at.Checkpoints, limiterOf(at.Limiter)})
 	}
 	for _, u := range e.Unknown {
 		v.Unknown = append(v.Unknown, unknown(u))

@@ -199,6 +199,19 @@ func TestDeletionOfManyJobs(t *testing.T) {
 	held.Store(false)
 }
 
+// TestSweepEnds: a sweep ends with the last of the jobs.
+func TestSweepEnds(t *testing.T) {
+	store := jobstore.New(tuple.Subspace("service"), jobstore.DefaultConfig(repid.Server{}))
+	s := &service{Options: Options{DB: fakefdb.New(), Store: store, Clock: clock.NewMock()}}
+	ended := make(chan struct{})
+	go func() { defer close(ended); s.sweepAll(t.Context()) }()
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		t.Error("it goes on though nothing is left")
+	}
+}
+
 // TestSweepPauses: between two batches of a sweep the store has as long to itself as a batch took.
 func TestSweepPauses(t *testing.T) {
 	pauses := pausing{clock.NewMock(), make(chan time.Duration, 10)}
