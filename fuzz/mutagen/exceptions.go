@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -48,10 +49,12 @@ func readExceptions(path string) (exceptions, error) {
 	return known, nil
 }
 
-// stale returns those that are about code which is not there any more.
+// stale returns those that are about code which is not there any more, in a module's packages or without a package.
 func (e exceptions) stale(m *module) (gone []string) {
 	functions := map[string][]string{} // their lines
+	loaded := map[string]bool{}
 	for _, p := range m.packages {
+		loaded[p.path] = true
 		for _, f := range p.files {
 			for _, decl := range f.ast.Decls {
 				from, to := m.fset.Position(decl.Pos()).Offset, m.fset.Position(decl.End()).Offset
@@ -66,6 +69,11 @@ func (e exceptions) stale(m *module) (gone []string) {
 	for text := range e {
 		all := strings.Split(strings.TrimSpace(text), "\n")
 		name := all[0][:max(0, strings.LastIndex(all[0], ": "))]
+		path, _, _ := strings.Cut(name, ": ")
+		_, short, _ := strings.Cut(path, "/")
+		if _, err := os.Stat(filepath.Join(m.root, short)); err == nil && !loaded[path] {
+			continue
+		}
 		for _, line := range all[1:] {
 			if old, is := strings.CutPrefix(line, "- "); is && !slices.Contains(functions[name], old) {
 				gone = append(gone, text)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -59,15 +60,20 @@ func TestReport(t *testing.T) {
 func TestExceptions(t *testing.T) {
 	t.Parallel()
 	m := fixture(t, map[string]string{"p.go": manyPoints})
+	if err := os.Mkdir(filepath.Join(m.root, "other"), 0o755); err != nil { // a package that is not drawn from
+		t.Fatal(err)
+	}
 	path := filepath.Join(t.TempDir(), "exceptions.txt")
 	const text = "# about\n\nfixture: f: shift\n- if a < b && len(list) > 2 {\n" +
 		"+ if a <= b && len(list) > 2 {\n\tOne\n\treason.\n"
 	const gone = "fixture: f: remove-assign\n- c--\n"
-	if err := os.WriteFile(path, []byte(text+gone+"\tTwo.\n"), 0o644); err != nil {
+	const nowhere = "fixture/nowhere: f: shift\n- a\n"
+	const others = gone + "\tTwo.\n\nfixture/other: f: shift\n- a\n\tThree.\n\n" + nowhere + "\tFour.\n"
+	if err := os.WriteFile(path, []byte(text+others), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	known, err := readExceptions(path)
-	if err != nil || len(known) != 2 {
+	if err != nil || len(known) != 4 {
 		t.Fatal(known, err)
 	}
 	explained := 0
@@ -79,7 +85,7 @@ func TestExceptions(t *testing.T) {
 	if explained != 1 {
 		t.Errorf("%d mutants are explained by %v", explained, known)
 	}
-	if stale := known.stale(m); len(stale) != 1 || stale[0] != gone {
+	if stale := known.stale(m); !slices.Equal(stale, []string{nowhere, gone}) {
 		t.Errorf("stale: %q", stale)
 	}
 	for _, wrong := range []string{"\talone\n", "fixture: f: shift\n- a\n", "- a\n\tone\n",
