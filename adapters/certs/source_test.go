@@ -73,3 +73,31 @@ func TestSource(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSourceConfigured: profiles that are configured anew are as they are then, those with the same settings stay as
+// they were, and nothing changes after a mistake.
+func TestSourceConfigured(t *testing.T) {
+	s, err := NewSource(map[string]config.TLS{"a": {ServerName: "one"}, "b": {Verify: true}}, clock.NewMock(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := s.Config("b")
+	if err := s.Configure(map[string]config.TLS{"a": {ServerName: "two"}, "b": {Verify: true}}); err != nil {
+		t.Fatal(err)
+	}
+	if s.Configure(map[string]config.TLS{"a": {ServerName: "three"}, "b": {CAFile: "none"}}) == nil {
+		t.Error("a file that is not there is no mistake")
+	}
+	if a, err := s.Config("a"); err != nil || a.ServerName != "two" {
+		t.Errorf("a has %+v, %v", a, err)
+	}
+	if now, err := s.Config("b"); err != nil || now != b {
+		t.Errorf("b was made anew, %v", err)
+	}
+	if err := s.Configure(nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Config("a"); err == nil || !strings.Contains(err.Error(), "no [tls a] is configured") {
+		t.Errorf("a profile that is gone: %v", err)
+	}
+}

@@ -406,6 +406,26 @@ func (tx dying) Commit() error {
 	return errKilled
 }
 
+// TestKilledWhileStarting: a process that starts has registered its key, or says that it could not: nothing may be
+// sealed with a key that the store does not ask for.
+func TestKilledWhileStarting(t *testing.T) {
+	for n := 0; ; n++ {
+		below, o := open(t, embedded.Options{}), keyFile(t)
+		_, err := start(t, &killed{Database: below, commits: n}, o)
+		if err != nil {
+			if !errors.Is(err, errKilled) {
+				t.Fatalf("killed at commit %d: %v", n, err)
+			}
+			continue
+		}
+		later := seal.NewKeeper(seal.New(below, seal.ServiceRows(root)), o)
+		if s, err := later.Status(context.Background()); err != nil || len(s.Keys) != 1 || !s.Keys[0].Needed {
+			t.Errorf("killed at commit %d: started with %+v, %v", n, s, err)
+		}
+		return
+	}
+}
+
 // TestKilledWhileRekeying ends a process at every commit of a change of keys, from the new key to the drop of the old
 // one, and starts another that reads everything and brings the change to its end.
 func TestKilledWhileRekeying(t *testing.T) {

@@ -286,6 +286,39 @@ func TestFeedThatBreaks(t *testing.T) {
 	}
 }
 
+// TestFeedThatEndsEarly: a feed of which only the beginning can be read ends the comparison with an error, whether one
+// way is compared or both.
+func TestFeedThatEndsEarly(t *testing.T) {
+	r, end := newRig(t)
+	defer end()
+	for i := range 7 {
+		r.write("a", fmt.Sprint("doc", i), rev("a"))
+	}
+	server := *r.handler.Load()
+	for _, oneWay := range []bool{false, true} {
+		asked := atomic.Int64{}
+		r.behind(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			switch {
+			case !strings.HasSuffix(q.URL.Path, "a/_changes"):
+				server.ServeHTTP(w, q)
+			case asked.Add(1) > 1:
+				panic(http.ErrAbortHandler)
+			default:
+				whole := httptest.NewRecorder()
+				server.ServeHTTP(whole, q)
+				_, _ = io.WriteString(w, strings.Join(strings.SplitAfter(whole.Body.String(), "\n")[:4], ""))
+			}
+		}))
+		c := r.comparison()
+		c.Retries, c.OneWay = 1, oneWay
+		n, err := c.Run(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "a/_changes") || n.OneWay != oneWay {
+			t.Errorf("one way %t: %+v, %v", oneWay, n, err)
+		}
+		c.Client.Close()
+	}
+}
+
 // TestFilters: only what the filter lets pass counts, and nothing that only the target has.
 func TestFilters(t *testing.T) {
 	r, end := newRig(t)
