@@ -36,8 +36,8 @@ func (c *copying) readArray(a *answer) error {
 	return err
 }
 
-// arrayElement copies the revision in an element. Attachments that came with a revision which the target has
-// stay stubs.
+// arrayElement copies the revision in an element, and does not keep raw, which the next element overwrites. Attachments
+// that came with a revision which the target has stay stubs.
 func (c *copying) arrayElement(raw []byte) error {
 	inner := okMember(raw)
 	if inner == nil {

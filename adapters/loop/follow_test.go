@@ -115,6 +115,7 @@ func TestFollower(t *testing.T) {
 
 // withoutStore is a follower whose store is closed.
 func withoutStore(t *testing.T, wall clock.Clock, log io.Writer) *Follower {
+	t.Helper()
 	db, err := embedded.Open("store", embedded.Options{FS: vfs.NewMem()})
 	if err != nil {
 		t.Fatal(err)

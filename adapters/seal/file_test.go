@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestKeyFileBounds: a file has as many keys and bytes as it may, and no more; what is too much is told.
+// TestKeyFileBounds: a key file with maxKeys keys is read. One with more keys, or with more than maxFile bytes, is
+// refused, and the error says which bound it exceeds.
 func TestKeyFileBounds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secret.key")
 	var keys []Key

@@ -406,8 +406,8 @@ func (tx dying) Commit() error {
 	return errKilled
 }
 
-// TestKilledWhileStarting: a process that starts has registered its key, or says that it could not: nothing may be
-// sealed with a key that the store does not ask for.
+// TestKilledWhileStarting ends a process at each commit of its start. If the start reports no error, the process's key
+// is registered in the store: values that are sealed with another key could become unreadable.
 func TestKilledWhileStarting(t *testing.T) {
 	for n := 0; ; n++ {
 		below, o := open(t, embedded.Options{}), keyFile(t)

@@ -309,8 +309,8 @@ func TestRetriesTellThePresent(t *testing.T) {
 	}
 }
 
-// TestSettingsWhileOthersAreTold: what changes while a join or a heartbeat is under way is told right after it, and
-// nobody loses a lease by it.
+// TestSettingsWhileOthersAreTold: settings that change while a join or a heartbeat is in flight are written by the next
+// one, which follows at once. The node keeps its lease.
 func TestSettingsWhileOthersAreTold(t *testing.T) {
 	w := newWorld(t)
 	hold := func(q Request) bool {

@@ -253,8 +253,8 @@ func TestEqualWeights(t *testing.T) {
 	})
 }
 
-// TestTagOfWeights by hand: the way to the next tag, from where the turn began, is as the mean weight to that of the
-// job, and no tag is below the floor.
+// TestTagOfWeights compares with tags computed by hand. The next tag of a job of half the mean weight is twice as far
+// from the tag with which its turn began as that of a job of the mean weight. No tag is below the floor.
 func TestTagOfWeights(t *testing.T) {
 	o := Order{Policy: Tags, Epoch: 2, Forgetting: testForgetting}
 	for _, c := range []struct {

@@ -49,7 +49,8 @@ func readExceptions(path string) (exceptions, error) {
 	return known, nil
 }
 
-// stale returns those that are about code which is not there any more, in a module's packages or without a package.
+// stale returns the exceptions whose code does not exist any more. It leaves out those of packages that exist and that
+// the module did not load.
 func (e exceptions) stale(m *module) (gone []string) {
 	functions := map[string][]string{} // their lines
 	loaded := map[string]bool{}
